@@ -1,0 +1,39 @@
+# Two commands for a fresh machine with Python 3.11+, git and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint torture bench clean
+
+help:  ## show this
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY)  ## start demo agents in a temporary home and show what agentctl says of them
+	@$(BIN)/python scripts/demo.py
+
+test: $(READY) lint  ## lint, types and all tests that need no privileges
+	$(BIN)/python -m pytest -n 2 -m "not torture"
+
+lint: $(READY)  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces)
+	$(BIN)/python -m tests.torture
+
+bench: $(READY)  ## CPU of the commands as a ratio to bare python
+	$(BIN)/python bench/startup.py
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml requirements-dev.txt requirements-tools.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "agentctl needs Python 3.11 or newer: $(PYTHON) is not. Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV) (a minute, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-tools.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -r requirements-dev.txt -e .
+	@touch $(READY)

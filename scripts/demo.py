@@ -1,0 +1,214 @@
+"""Start demo agents in a temporary home, show what agentctl says of them, and check that it is true.
+
+Where the kernel allows it, all of it runs in a PID namespace of its own: agentctl then sees nothing else, and nothing
+can be left behind. Exits with 1 if a status was not what this script knows to be the truth.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SOURCES = Path(__file__).resolve().parents[1] / "src"
+INSIDE = "AGENTCTL_DEMO_NAMESPACE"  # set for the run inside the namespace
+KEPT = ("PATH", "TERM", "LANG", "LC_ALL", "NO_COLOR", "COLUMNS")
+START_TIMEOUT = 30.0
+COMMAND_TIMEOUT = 60.0
+END_TIMEOUT = 5.0
+
+
+class Scene(NamedTuple):
+    """An agent to start, and what is true of it once `ready` says so."""
+
+    directory: str
+    prompt: str
+    status: str
+    ready: Callable[[Actor], bool]
+
+
+class DemoFailed(Exception):
+    pass
+
+
+class Actor:
+    """A demo agent that this script started, and its own store's word on it."""
+
+    def __init__(self, scene: Scene, home: Path, env: dict[str, str]) -> None:
+        self.scene = scene
+        self.id = str(uuid.uuid4())
+        self._folder = home / "data" / "agentctl-demo" / "sessions" / self.id
+        directory = home / scene.directory
+        directory.mkdir(parents=True)
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "agentctl.demo", "--session-id", self.id, "-p", scene.prompt],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=env,
+            cwd=directory,
+        )
+
+    def says(self, status: str) -> bool:
+        try:
+            return bool(json.loads((self._folder / "process.json").read_text())["status"] == status)
+        except FileNotFoundError:
+            return False
+
+    def has_recorded(self, event: str) -> bool:
+        try:
+            return f'"event": "{event}"' in (self._folder / "events.jsonl").read_text()
+        except FileNotFoundError:
+            return False
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while not self.scene.ready(self):
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"the agent that was to be {self.scene.status} did not get there: {self.scene.prompt}")
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        self.child.terminate()
+        try:
+            self.child.wait(END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait(END_TIMEOUT)
+
+
+def runs_a_tool(actor: Actor) -> bool:
+    return actor.says("busy") and actor.has_recorded("tool")
+
+
+def asks(actor: Actor) -> bool:
+    return actor.says("waiting")
+
+
+def is_at_its_prompt(actor: Actor) -> bool:
+    return actor.says("idle")
+
+
+def has_ended(actor: Actor) -> bool:
+    return actor.child.poll() is not None
+
+
+def was_killed_in_mid_turn(actor: Actor) -> bool:
+    if actor.has_recorded("prompt"):
+        actor.child.kill()
+    return actor.child.poll() is not None
+
+
+SCENES = (
+    Scene("shop", "run the tests [[text:Running them.]] [[bash:sleep 600]]", "running", runs_a_tool),
+    Scene("website", "publish the site [[ask:git push origin main]]", "waiting", asks),
+    Scene("notes", "explain the cache [[text:It keeps the last answer.]] [[idle]]", "idle", is_at_its_prompt),
+    Scene("parser", "fix the typo [[text:Fixed.]]", "done", has_ended),
+    Scene("mailer", "summarise the log [[fail:the model is overloaded]]", "failed", has_ended),
+    Scene("billing", "plan the migration [[sleep:600]]", "stopped", was_killed_in_mid_turn),
+)
+
+
+def main() -> int:
+    enter_namespace()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    home = Path(tempfile.mkdtemp(prefix="agentctl-demo-")).resolve()
+    actors: list[Actor] = []
+    try:
+        env = clean_environment(home)
+        for scene in SCENES:
+            actors.append(Actor(scene, home, env))
+        for actor in actors:
+            actor.wait_until_ready()
+        show(actors, env)
+        check(actors, env)
+        print(f"All {len(actors)} statuses are true.")
+    except (DemoFailed, subprocess.TimeoutExpired) as failure:
+        print(f"demo failed: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    finally:
+        for actor in actors:
+            actor.end()
+        shutil.rmtree(home)
+        print(f"Ended the {len(actors)} demo agents and removed {home}.")
+    return 0
+
+
+def enter_namespace() -> None:
+    """Run again in a PID namespace of our own, if there is none yet and the kernel lets us."""
+    if INSIDE in os.environ or shutil.which("unshare") is None:
+        return
+    command = ["unshare", "--fork", "--pid", "--mount-proc"]
+    if os.geteuid() != 0:
+        command[1:1] = ["--user", "--map-root-user"]
+    tried = subprocess.run([*command, "true"], capture_output=True, timeout=COMMAND_TIMEOUT, check=False)
+    if tried.returncode == 0:
+        os.execvpe(command[0], [*command, sys.executable, os.path.abspath(__file__)], {**os.environ, INSIDE: "1"})
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """Nothing of the person's own: no agent's store, no configuration, no state of agentctl."""
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    env.update({f"XDG_{name.upper()}_HOME": str(home / name) for name in ("data", "state", "config", "cache")})
+    return {**env, "HOME": str(home), "AGENTCTL_HOME": str(home / "agentctl"), "PYTHONPATH": str(SOURCES)}
+
+
+def show(actors: list[Actor], env: dict[str, str]) -> None:
+    ids = {actor.scene.status: actor.id[:8] for actor in actors}
+    for arguments in (
+        ["list", "--agent", "demo"],
+        ["list", "-a", "--agent", "demo"],
+        ["why", ids["waiting"]],
+        ["why", ids["stopped"]],
+        ["status", ids["running"]],
+    ):
+        print("$ agentctl", *arguments, flush=True)
+        run_agentctl(arguments, env)
+        print(flush=True)
+
+
+def check(actors: list[Actor], env: dict[str, str]) -> None:
+    """Compare what agentctl says with what is true."""
+    answer = json.loads(run_agentctl(["list", "-a", "--json", "--agent", "demo"], env, capture=True))
+    said = {session["id"]: session["status"] for session in answer["sessions"]}
+    true = {actor.id: actor.scene.status for actor in actors}
+    wrong = [
+        f"{id}: agentctl says {said.get(id, 'nothing')}, the truth is {true.get(id, 'that there is none')}"
+        for id in sorted(said.keys() | true.keys())
+        if said.get(id) != true.get(id)
+    ]
+    wrong += [f"unattached: {entry}" for entry in answer["unattached"]]
+    wrong += [f"problem: {entry}" for entry in answer["problems"]]
+    if wrong:
+        raise DemoFailed("\n  ".join(["not as it should be:", *wrong]))
+
+
+def run_agentctl(arguments: list[str], env: dict[str, str], *, capture: bool = False) -> str:
+    result = subprocess.run(
+        [sys.executable, "-m", "agentctl", *arguments],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if capture else None,
+        text=True,
+        timeout=COMMAND_TIMEOUT,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise DemoFailed(f"agentctl {' '.join(arguments)} ended with {result.returncode}")
+    return result.stdout or ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

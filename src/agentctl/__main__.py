@@ -1,0 +1,20 @@
+"""`agentctl` and `python -m agentctl`: the version is answered here, before anything else is imported."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        from agentctl import __version__
+
+        print(f"agentctl {__version__}")
+        return 0
+    from agentctl.cli import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

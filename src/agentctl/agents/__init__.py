@@ -1,0 +1,146 @@
+"""The agents: one module each, and the module is the adapter.
+
+An agent module says how its processes look (`looks_like`, `claims`), where its stores are (`roots`) and opens one
+(`open_store`). The store says which process is on which session (`links`) and what its files say about a session
+(`record`). It never says whether a process lives: that is the judge's, from the kernel.
+
+A new agent is one module, one line in TABLE, fixtures, and a row in the contract test (docs/adding-an-agent.md).
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
+
+    from agentctl.model import Details, Link, Problem, Process, Record, Supervisor
+    from agentctl.processes import Processes
+
+    class Agent(Protocol):
+        """What an agent module offers."""
+
+        NAME: str
+        ALIASES: tuple[str, ...]
+        BINARIES: tuple[str, ...]  # what a person types, for `agents`
+        ENV: tuple[str, ...]  # the environment variables it needs to see of its processes
+        CERTIFIED: tuple[str, ...]  # the versions whose behaviour was measured
+
+        def looks_like(self, comm: str) -> bool:
+            """Could a process of this name be one of ours? Cheap: decides whether its argv is read at all."""
+
+        def claims(self, process: Process, details: Details) -> str | None:
+            """The role of this process, or None if it is not ours."""
+
+        def roots(self, env: Mapping[str, str]) -> tuple[str, ...]:
+            """Where an agent with this environment keeps its store."""
+
+        def open_store(self, root: str) -> Store: ...
+
+    class Store(Protocol):
+        """One root of one agent, read for one query.
+
+        Called in this order: survey, (the process snapshot), links, supervisors, candidates, record, observe.
+        So every `record` is read after the snapshot: how a session ended is judged from bytes newer than its death.
+        """
+
+        root: str
+        problems: list[Problem]
+
+        def survey(self) -> None:
+            """Read the small files that name processes. Before the snapshot."""
+
+        def links(self, processes: Processes) -> list[Link]: ...
+
+        def supervisors(self, processes: Processes) -> list[Supervisor]: ...
+
+        def role(self, process: Process, details: Details, role: str, processes: Processes) -> str:
+            """The role of a claimed process, with what only the store knows."""
+
+        def candidates(self, process: Process, details: Details, started_at: float) -> Candidates: ...
+
+        def recent(self, since: float) -> Iterable[str]:
+            """Ids of the stored sessions written at or after this moment."""
+
+        def find(self, prefix: str) -> Iterable[str]:
+            """Ids of the stored sessions, sub-agents included, that begin like this."""
+
+        def record(self, id: str, *, tokens: bool = False) -> Record | None: ...
+
+        def observe(self, link: Link, record: Record | None, processes: Processes) -> Link:
+            """What this live process does on this session, where only both together tell."""
+
+        def children(self, id: str) -> Sequence[str]:
+            """Ids of the sub-agents of a session."""
+
+
+class Candidates:
+    """The sessions that a live process without a link can be on."""
+
+    __slots__ = ("ids", "sole", "why")
+
+    def __init__(self, ids: tuple[str, ...] | None, *, sole: bool, why: str) -> None:
+        self.ids = ids  # None = cannot be narrowed
+        self.sole = sole  # may a single candidate be taken for its session?
+        self.why = why
+
+
+TABLE = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "demo": "demo",
+}
+
+
+def load(name: str) -> Agent:
+    """The module of one agent, imported when first used."""
+    from importlib import import_module
+
+    module: Agent = import_module(f"agentctl.agents.{TABLE[name]}")
+    return module
+
+
+def load_all(names: Iterable[str] | None = None) -> list[Agent]:
+    return [load(name) for name in (TABLE if names is None else names)]
+
+
+def resolve(name: str) -> str | None:
+    """The agent that a person means: its name or one of its aliases."""
+    if name in TABLE:
+        return name
+    return next((agent.NAME for agent in load_all() if name in agent.ALIASES), None)
+
+
+def home(env: Mapping[str, str]) -> str:
+    """HOME as a program sees it: the variable, or the passwd entry where it is unset."""
+    return env.get("HOME") or os.path.expanduser("~" if "HOME" not in os.environ else f"~{_user()}")
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return ""
+
+
+def option(argv: Sequence[str] | None, *flags: str) -> str | None:
+    """The value of a long or short option in somebody's argv: `--flag value` or `--flag=value`."""
+    for index, word in enumerate(argv or ()):
+        if word in flags:
+            return argv[index + 1] if argv and index + 1 < len(argv) else None
+        name, equals, value = word.partition("=")
+        if equals and name in flags:
+            return value
+    return None
+
+
+if TYPE_CHECKING:  # mypy holds every module to the protocol
+    from agentctl.agents import claude_code, codex, demo
+
+    _claude_code: Agent = claude_code
+    _codex: Agent = codex
+    _demo: Agent = demo

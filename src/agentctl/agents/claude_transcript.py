@@ -1,0 +1,297 @@
+"""Claude Code's transcript (projects/<slug>/<id>.jsonl): how the last turn stands, from a bounded look at its end.
+
+The last line is often bookkeeping, and nothing is written while a model streams, so neither the last line nor the
+file's age says anything. What counts is T: the last user or assistant record of the main conversation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens
+from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TAIL_LIMIT = 32 * 1024 * 1024  # to find T at all; normally the first 64 KB have it
+COMFORT_LIMIT = 512 * 1024  # for what is only nice to have once T is known
+HEAD_LIMIT = 512 * 1024
+
+INTERRUPT_MARK = "[Request interrupted by user"
+LOCAL_COMMAND_MARKS = ("<command-name>", "<command-message>", "<local-command", "<bash-input>", "<bash-stdout>")
+REFUSED_MARKS = ("requested permissions to", "doesn't want to proceed with this tool use", "Permission to use")
+SYNTHETIC = "<synthetic>"
+
+# A line is decoded only if it holds one of these. Inside a JSON string the quotes are escaped: text cannot fake it.
+INTERESTING = (
+    b'"user"',
+    b'"assistant"',
+    b'"custom-title"',
+    b'"ai-title"',
+    b'"cost-state"',
+    b'"last-prompt"',
+    b'"max_turns_reached"',
+)
+NEWER_MARK = b'"atis-latch"'
+
+
+class Tail(NamedTuple):
+    """What the end of a transcript tells."""
+
+    turn: str = IDLE
+    reason: str = "no turn was begun"
+    error: str | None = None
+    pending: str | None = None
+    pending_id: str | None = None
+    pending_tool: str | None = None
+    orderly: bool | None = None  # the process wrote its end marker; None = this version has no such marker
+    inferred: bool = False
+    refused: int = 0
+    model: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    cost_usd: float | None = None
+    branch: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    updated_at: float | None = None
+
+
+class Head(NamedTuple):
+    """What the beginning of a transcript tells."""
+
+    prompt: str | None = None
+    started_at: float | None = None
+    cwd: str | None = None
+    ai_title: str | None = None
+
+
+def read_tail(path: str, *, sidechain: bool = False) -> Tail:
+    """Walk back from the end until T, the prompt of its turn and the last model are known."""
+    tail = Tail()
+    decided = False  # T was found
+    anchored = False  # the last record that a model or a person wrote was found: end markers stand after it
+    ended_with: set[str] = set()  # end markers after the anchor
+    newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
+    max_turns = False
+    read = 0
+    for line in lines_backward(path, TAIL_LIMIT):
+        read += len(line) + 1
+        if decided and read > COMFORT_LIMIT:
+            break
+        newer = newer or NEWER_MARK in line
+        if not any(mark in line for mark in INTERESTING):
+            continue
+        record = decode(line)
+        if record is None:
+            continue
+        kind = record.get("type")
+        if kind in ("custom-title", "ai-title"):
+            tail = with_title(tail, record)
+        elif kind in ("cost-state", "last-prompt"):
+            if not anchored:
+                ended_with.add(kind)
+            if kind == "cost-state" and tail.cost_usd is None and isinstance(record.get("totalCostUSD"), (int, float)):
+                tail = tail._replace(cost_usd=float(record["totalCostUSD"]))
+        elif kind == "attachment" and not decided:
+            attachment = record.get("attachment")
+            max_turns = max_turns or (isinstance(attachment, dict) and attachment.get("type") == "max_turns_reached")
+        elif kind in ("user", "assistant") and bool(record.get("isSidechain")) == sidechain:
+            tail = with_context(tail, record)
+            if not is_conversation(record):
+                continue
+            anchored = anchored or is_anchor(record)
+            if not decided:
+                tail, decided = judge_turn(tail, record, max_turns), True
+            elif is_tool_result(record):
+                if tail.turn == DONE and refusal(record):
+                    tail = tail._replace(refused=tail.refused + 1)
+            elif kind == "user" and not is_interrupt(record) and tail.model is not None:
+                break
+    newer = newer or "cost-state" in ended_with
+    orderly = "cost-state" in ended_with if newer else "last-prompt" in ended_with
+    return tail._replace(orderly=orderly if decided else None)
+
+
+def with_title(tail: Tail, record: dict[str, Any]) -> Tail:
+    return tail._replace(
+        custom_title=tail.custom_title or text_or_none(record.get("customTitle")),
+        ai_title=tail.ai_title or text_or_none(record.get("aiTitle")),
+    )
+
+
+def is_anchor(record: dict[str, Any]) -> bool:
+    """Written by a model or a person: not the results and marks that a dying process still adds."""
+    if record.get("type") == "assistant":
+        return not record.get("isAbortedMidStream")
+    return not is_tool_result(record) and not is_interrupt(record)
+
+
+def with_context(tail: Tail, record: dict[str, Any]) -> Tail:
+    """Model, branch, directory and time: the newest record that has them wins."""
+    message = record.get("message")
+    model = message.get("model") if isinstance(message, dict) else None
+    return tail._replace(
+        model=tail.model or (text_or_none(model) if model != SYNTHETIC else None),
+        branch=tail.branch or text_or_none(record.get("gitBranch")),
+        cwd=tail.cwd or text_or_none(record.get("cwd")),
+        version=tail.version or text_or_none(record.get("version")),
+        updated_at=tail.updated_at or moment(record.get("timestamp")),
+    )
+
+
+def judge_turn(tail: Tail, record: dict[str, Any], max_turns: bool) -> Tail:
+    """What T says about its turn."""
+    if record.get("type") == "assistant":
+        return judge_assistant(tail, record)
+    if is_interrupt(record):
+        return tail._replace(turn=INTERRUPTED, reason="the last record is the person's interrupt")
+    if max_turns:
+        return tail._replace(turn=FAILED, reason="the limit of turns was reached", error="max turns reached")
+    if is_tool_result(record):
+        return tail._replace(turn=WORKING, reason="the last record is a tool's result: a model call follows")
+    return tail._replace(turn=WORKING, reason="the last record is a prompt without an answer")
+
+
+def judge_assistant(tail: Tail, record: dict[str, Any]) -> Tail:
+    message = record.get("message")
+    message = message if isinstance(message, dict) else {}
+    blocks = message.get("content")
+    blocks = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    text = " ".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text").strip()
+    if record.get("isApiErrorMessage"):
+        code = record.get("apiErrorStatus")
+        error = " ".join(str(part) for part in (code, record.get("error"), text) if part)
+        return tail._replace(turn=FAILED, reason="the last record is an API error", error=error or "API error")
+    if record.get("isAbortedMidStream"):
+        return tail._replace(turn=INTERRUPTED, reason="the last answer was cut off in mid-stream")
+    if message.get("model") == SYNTHETIC:
+        return tail._replace(turn=INTERRUPTED, reason="the last answer is a placeholder for an interrupted turn")
+    stop = message.get("stop_reason")
+    tools = [block for block in blocks if block.get("type") == "tool_use"]
+    if stop in ("tool_use", "pause_turn") or tools:
+        pending, name = describe_tool(tools[-1]) if tools else (None, None)
+        return tail._replace(
+            turn=WORKING,
+            reason=f"the last record is an unanswered call of {name or 'a tool'}",
+            pending=pending,
+            pending_tool=name,
+            pending_id=text_or_none(tools[-1].get("id")) if tools else None,
+        )
+    if stop is None:
+        return tail._replace(turn=DONE, reason="the last record is an answer without a stop reason", inferred=True)
+    return tail._replace(turn=DONE, reason=f"the last record is an answer that ended its turn ({stop})")
+
+
+def describe_tool(block: dict[str, Any]) -> tuple[str, str | None]:
+    """A tool call as a person would say it: its name, and the one input that matters."""
+    name = text_or_none(block.get("name"))
+    given = block.get("input")
+    detail: object = None
+    if isinstance(given, dict):
+        detail = next(
+            (given[key] for key in ("command", "file_path", "url", "pattern", "plan") if given.get(key)), None
+        )
+        questions = given.get("questions")
+        if detail is None and isinstance(questions, list) and questions and isinstance(questions[0], dict):
+            detail = questions[0].get("question")
+    return (f"{name}: {detail}" if isinstance(detail, str) else str(name)), name
+
+
+def plain_text(record: dict[str, Any]) -> str:
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(
+            str(block.get("text") or "") for block in content if isinstance(block, dict) and block.get("type") == "text"
+        )
+    return ""
+
+
+def is_tool_result(record: dict[str, Any]) -> bool:
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return isinstance(content, list) and any(
+        isinstance(block, dict) and block.get("type") == "tool_result" for block in content
+    )
+
+
+def is_interrupt(record: dict[str, Any]) -> bool:
+    return record.get("type") == "user" and plain_text(record).startswith(INTERRUPT_MARK)
+
+
+def refusal(record: dict[str, Any]) -> bool:
+    """A tool result that says that the tool was not allowed to run."""
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("is_error"):
+            said = block.get("content")
+            said = said if isinstance(said, str) else str(said)
+            if any(mark in said for mark in REFUSED_MARKS):
+                return True
+    return False
+
+
+def is_conversation(record: dict[str, Any]) -> bool:
+    """Is this a step of a turn? Local commands (/exit, !ls), their output, caveats and summaries are not."""
+    if record.get("type") == "assistant":
+        return True
+    if record.get("isCompactSummary") or record.get("isVisibleInTranscriptOnly"):
+        return False
+    if record.get("isMeta") and not isinstance(record.get("origin"), dict):
+        return False
+    return not plain_text(record).lstrip().startswith(LOCAL_COMMAND_MARKS)
+
+
+def read_head(path: str) -> Head:
+    """The first prompt, where and when."""
+    head = Head()
+    for line in lines_forward(path, HEAD_LIMIT):
+        if not (b'"user"' in line or b'"ai-title"' in line or (head.started_at is None and b'"timestamp"' in line)):
+            continue
+        record = decode(line)
+        if record is None:
+            continue
+        head = head._replace(
+            started_at=head.started_at or moment(record.get("timestamp")),
+            cwd=head.cwd or text_or_none(record.get("cwd")),
+        )
+        if record.get("type") == "ai-title":
+            head = head._replace(ai_title=text_or_none(record.get("aiTitle")))
+        elif record.get("type") == "user" and not record.get("isMeta") and not is_tool_result(record):
+            text = plain_text(record).strip()
+            if text and not text.startswith(LOCAL_COMMAND_MARKS):
+                return head._replace(prompt=text)
+    return head
+
+
+def count_tokens(path: str, limit: int) -> Tokens | None:
+    """Each model message once: its usage is repeated on the line of every block, the last one is whole."""
+    usages: dict[str, dict[str, Any]] = {}
+    for line in lines_forward(path, limit):
+        if b'"usage"' in line:
+            record = decode(line)
+            message = record.get("message") if record else None
+            if (
+                isinstance(message, dict)
+                and message.get("model") != SYNTHETIC
+                and isinstance(message.get("usage"), dict)
+            ):
+                usages[str(message.get("id"))] = message["usage"]
+    if not usages:
+        return None
+
+    def total(name: str) -> int:
+        return sum(value for usage in usages.values() if isinstance(value := usage.get(name), int))
+
+    return Tokens(
+        input=total("input_tokens"),
+        output=total("output_tokens"),
+        cache_read=total("cache_read_input_tokens"),
+        cache_write=total("cache_creation_input_tokens"),
+    )

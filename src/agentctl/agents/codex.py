@@ -1,0 +1,399 @@
+"""Codex (measured: 0.166.0).
+
+Who is on what: the kernel's list of flock owners of `thread-writer-locks/<thread>.lock`, held by the one process that
+owns a thread from its creation to its end; a client (the default TUI) holds none. What the turn is: the daemon's own
+answer where it holds the thread, else the rollout.
+
+Never done here: trying the lock (even a shared try makes a real `codex exec resume` fail), opening its databases,
+believing a daemon about threads it has not loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from agentctl.agents import Candidates, home
+from agentctl.agents.codex_rollout import Tail, count_tokens, read_head, read_tail
+from agentctl.model import (
+    AGENT,
+    CLIENT,
+    CLOSED_TURNS,
+    DAEMON,
+    HELPER,
+    IDLE,
+    UNKNOWN,
+    WAITING,
+    WORKING,
+    WRAPPER,
+    Details,
+    Evidence,
+    Link,
+    Problem,
+    Process,
+    Record,
+    Supervisor,
+)
+from agentctl.stores import Torn, decode, lines_backward, modified_since, names, read_json, text_or_none, whole_number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from agentctl.processes import Processes
+
+NAME = "codex"
+ALIASES: tuple[str, ...] = ()
+BINARIES = ("codex",)
+ENV = ("HOME", "CODEX_HOME", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID")
+CERTIFIED = ("0.166.0",)
+
+# Words that take a value, so that the value is not taken for a command or a prompt.
+VALUE_FLAGS = frozenset(
+    "-c --config -m --model -p --profile -s --sandbox -a --ask-for-approval -C --cd -i --image --enable --disable "
+    "--add-dir --oss-provider --local-provider --remote".split()
+)
+SESSION_COMMANDS = frozenset("exec e resume fork review".split())
+OTHER_COMMANDS = frozenset(
+    "login logout mcp mcp-server plugin completion update doctor sandbox debug execpolicy apply archive unarchive "
+    "delete cloud features agents help queue remote-control".split()
+)
+DAY = 24 * 60 * 60
+TOKEN_LIMIT = 256 * 1024 * 1024
+NAME_LIMIT = 4 * 1024 * 1024
+
+
+def looks_like(comm: str) -> bool:
+    return comm.startswith("codex") or comm in ("node", "MainThread")
+
+
+def claims(process: Process, details: Details) -> str | None:
+    argv = details.argv or ()
+    program = os.path.basename(argv[0]) if argv else ""
+    if program in ("node", "nodejs"):
+        script = argv[1] if len(argv) > 1 else ""
+        ours = os.path.basename(script) == "codex" or "/@openai/codex/" in script
+        return WRAPPER if ours else None
+    if program != "codex":
+        is_helper = program.startswith("codex-") or process.comm.startswith("codex-")
+        return HELPER if is_helper and os.path.basename(details.exe or "").startswith("codex") else None
+    command, rest = command_of(argv[1:])
+    if command == "app-server":
+        if rest[:1] == ["daemon"]:
+            return HELPER if rest[1:2] == ["pid-update-loop"] else CLIENT
+        return CLIENT if rest[:1] == ["proxy"] else DAEMON
+    return CLIENT if command in OTHER_COMMANDS or argv[1:2] in (("--version",), ("-V",), ("--help",)) else AGENT
+
+
+def command_of(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The subcommand among the words after `codex`, and what follows it. A prompt is not a subcommand."""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word in VALUE_FLAGS:
+            index += 2
+        elif word.startswith("-") and word != "-":
+            index += 1
+        else:
+            known = word in SESSION_COMMANDS or word in OTHER_COMMANDS or word == "app-server"
+            return (word if known else None), list(words[index + 1 :])
+    return None, []
+
+
+def roots(env: Mapping[str, str]) -> tuple[str, ...]:
+    return (env.get("CODEX_HOME") or os.path.join(home(env), ".codex"),)
+
+
+def open_store(root: str) -> Store:
+    return Store(root)
+
+
+class Store:
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.problems: list[Problem] = []
+        self._tails: dict[str, Tail] = {}
+        self._answers: dict[str, dict[str, Any]] = {}  # thread -> status, from the daemon that holds it
+        self._daemon: tuple[int, int] | None = None
+        self._names: dict[str, str] | None = None
+        self._locks: frozenset[str] = frozenset()
+        self._has_locks = False
+
+    # Who is here
+
+    def survey(self) -> None:
+        os.listdir(self.root)
+        path = f"{self.root}/app-server-daemon/daemon.pid"
+        try:
+            file = read_json(path)
+        except FileNotFoundError:
+            return
+        except (OSError, Torn) as error:
+            self.problems.append(Problem(NAME, str(error), path))
+            return
+        identity = file.get("processIdentity")
+        start = whole_number(identity.get("startTicks")) if isinstance(identity, dict) else None
+        pid = whole_number(file.get("pid"))
+        self._daemon = (pid, start) if pid is not None and start is not None else None
+
+    def links(self, processes: Processes) -> list[Link]:
+        folder = f"{self.root}/thread-writer-locks"
+        self._has_locks = os.path.isdir(folder)
+        found = []
+        for name in names(folder):
+            if name.endswith(".lock") and not name.startswith("."):
+                for owner in processes.lock_owners(f"{folder}/{name}"):
+                    how = "holds the thread's writer lock, by the kernel's lock list"
+                    found.append(self._link(name.removesuffix(".lock"), owner, how, f"{folder}/{name}"))
+        self._locks = frozenset(link.id for link in found)
+        found += self._links_by_open_rollout(processes, {link.key.pid for link in found})
+        self._ask_daemon(processes, found)
+        return found
+
+    def _link(self, id: str, owner: Process, how: str, path: str) -> Link:
+        fact = Evidence("kernel", f"pid {owner.pid} {how}", path, owner.pid)
+        return Link(NAME, id, self.root, owner.key, how=how, path=path, evidence=(fact,))
+
+    def _links_by_open_rollout(self, processes: Processes, linked: set[int]) -> list[Link]:
+        """Versions without writer locks keep their rollout open for as long as they live."""
+        found = []
+        prefix = os.path.realpath(f"{self.root}/sessions") + "/"
+        for process in processes.living():
+            if not process.comm.startswith("codex") or process.pid in linked:
+                continue
+            details = processes.details(process)
+            if details is None or claims(process, details) not in (AGENT, DAEMON):
+                continue
+            for path in sorted(set(processes.open_files(process))):
+                if path.startswith(prefix) and (id := thread_of(os.path.basename(path))):
+                    found.append(self._link(id, process, "has the thread's rollout open", path))
+        return found
+
+    def _ask_daemon(self, processes: Processes, links: list[Link]) -> None:
+        owner = self._live_daemon(processes)
+        ids = [link.id for link in links if owner is not None and link.key == owner.key]
+        socket_path = f"{self.root}/app-server-control/app-server-control.sock"
+        if owner is None or not ids or not os.path.exists(socket_path):
+            return
+        from agentctl.agents import codex_socket
+
+        try:
+            peer, answers = codex_socket.ask(socket_path, ids)
+        except codex_socket.Unanswered as error:
+            self.problems.append(Problem(NAME, f"its daemon (pid {owner.pid}) did not answer: {error}", socket_path))
+            return
+        if peer in (None, owner.pid):
+            self._answers = answers
+
+    def _live_daemon(self, processes: Processes) -> Process | None:
+        return processes.find(*self._daemon) if self._daemon else None
+
+    def supervisors(self, processes: Processes) -> list[Supervisor]:
+        return []  # its daemon does not bring a dead thread back
+
+    def role(self, process: Process, details: Details, role: str, processes: Processes) -> str:
+        """A TUI without a thread of its own is the daemon's client, unless its arguments keep it embedded."""
+        argv = details.argv or ()
+        if role != AGENT or command_of(argv[1:])[0] in ("exec", "e", "review") or self._live_daemon(processes) is None:
+            return role
+        embedded = any(word in ("--no-daemon", "-c", "--config") or word.startswith("--config=") for word in argv)
+        return AGENT if embedded else CLIENT
+
+    def candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
+        if self._has_locks:
+            why = "holds no thread (starting, or it keeps no session: --ephemeral)"
+            return Candidates((), sole=False, why=why)
+        why = "its version does not lock its thread"
+        named = [word for word in details.argv or () if len(word) == 36 and word.count("-") == 4]
+        if named:
+            return Candidates((named[0],), sole=True, why=why)
+        if details.cwd is None:
+            return Candidates(None, sole=False, why=why)
+        command, rest = command_of((details.argv or ())[1:])
+        resumes = command in ("resume", "fork") or rest[:1] == ["resume"]
+        cwd = os.path.realpath(details.cwd)
+        ids = [id for id in self.recent(0.0 if resumes else started_at) if self._works_in(id, cwd)]
+        return Candidates(tuple(sorted(set(ids))), sole=not resumes, why=why)
+
+    def _works_in(self, id: str, cwd: str) -> bool:
+        record = self.record(id)
+        return record is not None and (record.cwd is None or os.path.realpath(record.cwd) == cwd)
+
+    # What the store says of a session
+
+    def _rollouts(self) -> Iterator[tuple[str, str]]:
+        """(folder, file name) of all rollouts, archived ones last."""
+        base = f"{self.root}/sessions"
+        for year in names(base):
+            for month in names(f"{base}/{year}"):
+                for day in names(f"{base}/{year}/{month}"):
+                    folder = f"{base}/{year}/{month}/{day}"
+                    for name in names(folder):
+                        yield folder, name
+        for name in names(f"{self.root}/archived_sessions"):
+            yield f"{self.root}/archived_sessions", name
+
+    def recent(self, since: float) -> Iterable[str]:
+        folders = dict.fromkeys(folder for folder, _ in self._rollouts())
+        for folder in folders:
+            for name, _ in modified_since(folder, ".jsonl", since):
+                if id := thread_of(name):
+                    yield id
+        yield from self._locks
+
+    def find(self, prefix: str) -> Iterable[str]:
+        ids = {id for _, name in self._rollouts() if (id := thread_of(name))} | self._locks
+        return {id for id in ids if id.startswith(prefix)}
+
+    def _rollout(self, id: str) -> str | None:
+        """The day in a thread's id first (its folder is in local time), then everywhere."""
+        ending = f"-{id}.jsonl"
+        for day in days_of(id):
+            folder = f"{self.root}/sessions/{day}"
+            for name in names(folder):
+                if name.endswith(ending):
+                    return f"{folder}/{name}"
+        return next((f"{folder}/{name}" for folder, name in self._rollouts() if name.endswith(ending)), None)
+
+    def record(self, id: str, *, tokens: bool = False) -> Record | None:
+        path = self._rollout(id)
+        if path is None:
+            return None
+        try:
+            tail, head = read_tail(path), read_head(path)
+            counted = count_tokens(path, TOKEN_LIMIT) if tokens else None
+        except OSError as error:
+            why = error.strerror or str(error)
+            self.problems.append(Problem(NAME, why, path))
+            return Record(NAME, id, self.root, UNKNOWN, why, path=path)
+        self._tails[id] = tail
+        pending = tail.pending[-1] if tail.pending else None
+        return Record(
+            NAME,
+            id,
+            self.root,
+            tail.turn,
+            reason=tail.reason,
+            error=tail.error,
+            pending=pending[2] if pending else None,
+            pending_tool=pending[1] if pending else None,
+            pending_id=pending[0] if pending else None,
+            inferred=tail.inferred,
+            path=path,
+            cwd=head.cwd,
+            branch=head.branch,
+            model=tail.model or head.model,
+            title=self._name_of(id),
+            prompt=head.prompt,
+            version=head.version,
+            started_at=head.started_at,
+            updated_at=tail.updated_at,
+            tokens=counted,
+            parent=head.parent,
+            forked_from=head.forked_from,
+            one_shot=head.one_shot,
+            policy=tail.policy,
+            evidence=(Evidence("store", tail.reason, path),),
+        )
+
+    def _name_of(self, id: str) -> str | None:
+        """The name a person gave it; the newest line of the index wins."""
+        if self._names is None:
+            self._names = {}
+            try:
+                for line in lines_backward(f"{self.root}/session_index.jsonl", NAME_LIMIT):
+                    entry = decode(line) or {}
+                    name = text_or_none(entry.get("thread_name"))
+                    if name:
+                        self._names.setdefault(str(entry.get("id")), name)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                self.problems.append(Problem(NAME, error.strerror or str(error), f"{self.root}/session_index.jsonl"))
+        return self._names.get(id)
+
+    def children(self, id: str) -> Sequence[str]:
+        """Sub-agents are threads of their own that name their parent, begun after it."""
+        found = []
+        for folder, name in self._rollouts():
+            child = thread_of(name)
+            if child and child > id and read_head(f"{folder}/{name}").parent == id:
+                found.append(child)
+        return sorted(found)
+
+    # What a live process does
+
+    def observe(self, link: Link, record: Record | None, processes: Processes) -> Link:
+        process = processes.alive(link.key)
+        if process is None:
+            return link
+        if link.id in self._answers:
+            return self._observe_answer(link, record, self._answers[link.id])
+        details = processes.details(process) or Details()
+        one_shot = command_of((details.argv or ())[1:])[0] in ("exec", "e", "review")
+        if record is None:
+            if one_shot:
+                return link._replace(turn=UNKNOWN, reason="starting: it has its thread, and no rollout yet")
+            return link._replace(turn=IDLE, reason="it was never prompted: no rollout yet")
+        if record.turn in CLOSED_TURNS or record.turn == IDLE:
+            return link._replace(turn=IDLE, reason="finishing: its one turn is over" if one_shot else None)
+        if record.turn != WORKING:
+            return link
+        return self._observe_open_turn(link, record, process, processes)
+
+    def _observe_answer(self, link: Link, record: Record | None, status: dict[str, Any]) -> Link:
+        kind, flags = status.get("type"), status.get("activeFlags")
+        said = Evidence("api", f"its daemon says {kind} {' '.join(map(str, flags or ()))}".strip(), pid=link.key.pid)
+        link = link._replace(evidence=(*link.evidence, said))
+        asks = f": {record.pending}" if record and record.pending else ""
+        if kind == "active" and flags and "waitingOnApproval" in flags:
+            return link._replace(turn=WAITING, waiting_for=f"approval{asks}")
+        if kind == "active" and flags and "waitingOnUserInput" in flags:
+            return link._replace(turn=WAITING, waiting_for=f"input{asks}")
+        if kind == "active":
+            return link._replace(turn=WORKING)
+        if kind in ("idle", "systemError"):
+            return link._replace(turn=IDLE, reason="its last turn failed" if kind == "systemError" else None)
+        return link
+
+    def _observe_open_turn(self, link: Link, record: Record, process: Process, processes: Processes) -> Link:
+        """On disk an approval looks like a running command; a command that runs has a process that says so."""
+        calls = self._tails[record.id].pending if record.id in self._tails else ()
+        if not calls or record.policy == "never":
+            return link._replace(turn=WORKING)
+        running = {
+            call: child
+            for child in processes.descendants(process.pid)
+            if (details := processes.details(child)) and details.env and (call := details.env.get("CODEX_TOOL_CALL_ID"))
+        }
+        for call, _, what in calls:
+            if call in running:
+                fact = Evidence("kernel", f"a process runs the pending call: {what}", pid=running[call].pid)
+                return link._replace(turn=WORKING, evidence=(*link.evidence, fact))
+        if all(tool != "exec_command" for _, tool, _ in calls):
+            why = f"{calls[-1][1]} is pending: running inside it, or an approval that disk does not show"
+            return link._replace(turn=WORKING, reason=why, inferred=True)
+        return link._replace(
+            turn=WAITING,
+            waiting_for=f"approval: {calls[-1][2]}",
+            reason="a command is pending, approvals are on, and no process runs it",
+            inferred=True,
+            doubt=calls[-1][0],
+        )
+
+
+def thread_of(name: str) -> str | None:
+    """The thread id at the end of a rollout's file name."""
+    id = name.removesuffix(".jsonl")[-36:]
+    return id if name.startswith("rollout-") and name.endswith(".jsonl") and id.count("-") == 4 else None
+
+
+def days_of(id: str) -> list[str]:
+    """The day folders a thread may be in: its id (UUIDv7) begins with its time; folders go by local time."""
+    try:
+        began = int(id.replace("-", "")[:12], 16) / 1000
+        moments = [time.localtime(began + shift) for shift in (0, -DAY, DAY)]
+    except (ValueError, OverflowError, OSError):
+        return []
+    return list(dict.fromkeys(time.strftime("%Y/%m/%d", moment) for moment in moments))

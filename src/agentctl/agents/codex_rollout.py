@@ -1,0 +1,213 @@
+"""Codex's rollout (sessions/YYYY/MM/DD/rollout-<local time>-<thread>.jsonl): how the last turn stands.
+
+A turn is open from its task_started to the task_complete or turn_aborted of the same turn id. Other records may
+follow the end by many seconds, and a killed turn stays open for ever: only the last task_started counts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens
+from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TAIL_LIMIT = 64 * 1024 * 1024
+HEAD_LIMIT = 1024 * 1024
+
+INTERESTING = (
+    b'"task_started"',
+    b'"task_complete"',
+    b'"turn_aborted"',
+    b'"turn_context"',
+    b'"function_call"',
+    b'"function_call_output"',
+    b'"custom_tool_call"',
+    b'"custom_tool_call_output"',
+)
+CALLS = ("function_call", "custom_tool_call")
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
+
+
+class Tail(NamedTuple):
+    turn: str = IDLE
+    reason: str = "no turn was begun"
+    error: str | None = None
+    pending: tuple[tuple[str, str, str], ...] = ()  # (call id, tool, what it would do), oldest first
+    inferred: bool = False
+    model: str | None = None
+    policy: str | None = None
+    cwd: str | None = None
+    updated_at: float | None = None
+
+
+class Head(NamedTuple):
+    id: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    version: str | None = None
+    model: str | None = None
+    one_shot: bool = False
+    parent: str | None = None
+    forked_from: str | None = None
+    started_at: float | None = None
+    prompt: str | None = None
+
+
+def payload_of(line: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
+    """(record type, payload, record) of a rollout line."""
+    record = decode(line)
+    payload = record.get("payload") if record else None
+    if record is None or not isinstance(payload, dict):
+        return None
+    return str(record.get("type")), payload, record
+
+
+def read_tail(path: str) -> Tail:
+    """Walk back to the last task_started, collecting what closed it and which calls got no output."""
+    tail = Tail()
+    closed: dict[str, dict[str, Any]] = {}
+    answered: set[str] = set()
+    pending: list[tuple[str, str, str]] = []
+    started = False
+    last_item: dict[str, Any] | None = None  # for rollouts of versions that kept no task_started
+    for line in lines_backward(path, TAIL_LIMIT):
+        first_look = tail.updated_at is None
+        if not first_look and last_item is not None and not any(mark in line for mark in INTERESTING):
+            continue
+        found = payload_of(line)
+        if found is None:
+            continue
+        kind, payload, record = found
+        if first_look:
+            tail = tail._replace(updated_at=moment(record.get("timestamp")))
+        subtype = payload.get("type")
+        if kind == "turn_context":
+            tail = with_context(tail, payload)
+        elif kind == "response_item":
+            last_item = last_item or payload
+            call_id = str(payload.get("call_id"))
+            if subtype in OUTPUTS:
+                answered.add(call_id)
+            elif subtype in CALLS and call_id not in answered:
+                pending.append((call_id, str(payload.get("name")), describe_call(payload)))
+        elif kind == "event_msg" and subtype in ("task_complete", "turn_aborted"):
+            closed.setdefault(str(payload.get("turn_id")), payload)
+        elif kind == "event_msg" and subtype == "task_started":
+            tail = judge_turn(tail, closed.get(str(payload.get("turn_id"))))
+            started = True
+            break
+    if not started and last_item is not None:
+        tail = judge_without_events(tail, last_item, bool(pending), bool(closed))
+    return tail._replace(pending=tuple(reversed(pending)) if tail.turn == WORKING else ())
+
+
+def with_context(tail: Tail, payload: dict[str, Any]) -> Tail:
+    return tail._replace(
+        model=tail.model or text_or_none(payload.get("model")),
+        policy=tail.policy or text_or_none(payload.get("approval_policy")),
+        cwd=tail.cwd or text_or_none(payload.get("cwd")),
+    )
+
+
+def judge_turn(tail: Tail, end: dict[str, Any] | None) -> Tail:
+    if end is None:
+        return tail._replace(turn=WORKING, reason="its last turn was begun and has no end record")
+    if end.get("type") == "turn_aborted":
+        how = text_or_none(end.get("reason")) or "aborted"
+        return tail._replace(turn=INTERRUPTED, reason=f"its last turn was aborted ({how})")
+    error = end.get("error")
+    if error:
+        message = error.get("message") if isinstance(error, dict) else error
+        return tail._replace(turn=FAILED, reason="its last turn ended in an error", error=str(message))
+    return tail._replace(turn=DONE, reason="its last turn is complete")
+
+
+def judge_without_events(tail: Tail, item: dict[str, Any], pending: bool, aborted: bool) -> Tail:
+    """An older rollout: only the last item of the conversation tells, and it is a guess."""
+    if aborted and not pending:
+        return tail._replace(turn=INTERRUPTED, reason="an older rollout; its last turn was aborted", inferred=True)
+    if item.get("type") == "message" and item.get("role") == "assistant":
+        return tail._replace(turn=DONE, reason="an older rollout; its last item is an answer", inferred=True)
+    return tail._replace(turn=WORKING, reason="an older rollout; its last item is not an answer", inferred=True)
+
+
+def describe_call(payload: dict[str, Any]) -> str:
+    """A tool call as a person would say it."""
+    name = str(payload.get("name"))
+    arguments = payload.get("arguments")
+    given = decode(arguments.encode()) if isinstance(arguments, str) else None
+    command = given.get("cmd") or given.get("command") if given else None
+    if isinstance(command, list):
+        command = " ".join(str(word) for word in command)
+    return command if isinstance(command, str) else name
+
+
+def read_head(path: str) -> Head:
+    """session_meta, and the first prompt that a person wrote."""
+    head = Head()
+    for line in lines_forward(path, HEAD_LIMIT):
+        found = payload_of(line)
+        if found is None:
+            continue
+        kind, payload, _ = found
+        if kind == "session_meta" and head.id is None:
+            head = from_meta(payload)
+        elif kind == "response_item" and payload.get("type") == "message" and payload.get("role") == "user":
+            text = message_text(payload)
+            if text and not text.startswith("<"):  # environment, instructions: the program's own
+                return head._replace(prompt=text)
+    return head
+
+
+def from_meta(payload: dict[str, Any]) -> Head:
+    git = payload.get("git")
+    source = payload.get("source")
+    spawn = source.get("subagent") if isinstance(source, dict) else None
+    return Head(
+        id=text_or_none(payload.get("id")),
+        cwd=text_or_none(payload.get("cwd")),
+        branch=text_or_none(git.get("branch")) if isinstance(git, dict) else None,
+        version=text_or_none(payload.get("cli_version")),
+        one_shot=source == "exec",
+        parent=text_or_none(payload.get("parent_thread_id")) or parent_of(spawn),
+        forked_from=text_or_none(payload.get("forked_from_id")),
+        started_at=moment(payload.get("timestamp")),
+    )
+
+
+def parent_of(spawn: object) -> str | None:
+    inner = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
+    return text_or_none(inner.get("parent_thread_id")) if isinstance(inner, dict) else None
+
+
+def message_text(payload: dict[str, Any]) -> str:
+    content = payload.get("content")
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict)).strip()
+
+
+def count_tokens(path: str, limit: int) -> Tokens | None:
+    """Each response once. The running totals in the file are inherited by forks and forget killed turns."""
+    usages: dict[str, dict[str, Any]] = {}
+    for line in lines_forward(path, limit):
+        if b'"token_usage_record"' in line:
+            found = payload_of(line)
+            if found and found[0] == "token_usage_record" and isinstance(usage := found[1].get("usage"), dict):
+                usages[str(found[1].get("response_id"))] = usage
+    if not usages:
+        return None
+
+    def total(name: str) -> int:
+        return sum(value for usage in usages.values() if isinstance(value := usage.get(name), int))
+
+    return Tokens(
+        input=total("input_tokens"),
+        output=total("output_tokens"),
+        cache_read=total("cached_input_tokens"),
+        cache_write=total("cache_write_input_tokens"),
+        reasoning=total("reasoning_output_tokens"),
+    )

@@ -1,0 +1,142 @@
+"""Asks Codex's own daemon about the threads it has loaded: JSON-RPC over a websocket over its Unix socket.
+
+Read only: `thread/loaded/list` and `thread/read`. The daemon is right about the threads it has loaded and wrong about
+all others (it calls a turn that another process runs `interrupted`), so nothing else is asked or believed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import struct
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+MESSAGE_LIMIT = 8 * 1024 * 1024
+CLIENT = {"clientInfo": {"name": "agentctl", "title": "agentctl", "version": "1"}, "capabilities": {}}
+
+
+class Unanswered(Exception):
+    """The daemon did not answer, or not in a way we understand."""
+
+
+def ask(path: str, ids: Iterable[str], seconds: float = 1.0) -> tuple[int | None, dict[str, dict[str, Any]]]:
+    """(the pid that answered, {thread id: its status}) for those of `ids` that the daemon has loaded."""
+    try:
+        with Connection(os.path.realpath(path), time.monotonic() + seconds) as connection:
+            connection.call("initialize", CLIENT)
+            connection.notify("initialized")
+            loaded = connection.call("thread/loaded/list", {}).get("data")
+            found = {}
+            for id in sorted(set(ids) & set(loaded if isinstance(loaded, list) else ())):
+                thread = connection.call("thread/read", {"threadId": id}).get("thread")
+                status = thread.get("status") if isinstance(thread, dict) else None
+                if isinstance(status, dict):
+                    found[id] = status
+            return connection.peer, found
+    except (OSError, ValueError, struct.error) as error:
+        raise Unanswered(str(error) or type(error).__name__) from error
+
+
+class Connection:
+    def __init__(self, path: str, deadline: float) -> None:
+        self._deadline = deadline
+        self._buffer = b""
+        self._count = 0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._limit_time()
+        self._socket.connect(path)
+        self.peer = self._peer_pid()
+        key = base64.b64encode(os.urandom(16)).decode()
+        self._socket.sendall(
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: " + key.encode() + b"\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        while b"\r\n\r\n" not in self._buffer:
+            self._receive()
+        answer, self._buffer = self._buffer.split(b"\r\n\r\n", 1)
+        if b" 101 " not in answer.split(b"\r\n", 1)[0] + b" ":
+            raise ValueError("no websocket")
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _limit_time(self) -> None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        self._socket.settimeout(left)
+
+    def _peer_pid(self) -> int | None:
+        """Who listens, by the kernel's word: a stranger who took the path over is not believed."""
+        if not hasattr(socket, "SO_PEERCRED"):
+            return None
+        size = struct.calcsize("3i")
+        pid: int = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[0]
+        return pid
+
+    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._count += 1
+        self._send({"id": self._count, "method": method, "params": params})
+        while True:
+            answer = self._message()
+            if answer.get("id") == self._count and "method" not in answer:
+                result = answer.get("result")
+                if not isinstance(result, dict):
+                    raise ValueError(f"{method}: {answer.get('error')}")
+                return result
+
+    def notify(self, method: str) -> None:
+        self._send({"method": method})
+
+    def _send(self, value: dict[str, Any]) -> None:
+        data = json.dumps(value).encode()
+        size = len(data)
+        length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + struct.pack(">H", size)
+        mask = os.urandom(4)
+        self._limit_time()
+        self._socket.sendall(b"\x81" + length + mask + bytes(byte ^ mask[index % 4] for index, byte in enumerate(data)))
+
+    def _receive(self) -> None:
+        self._limit_time()
+        part = self._socket.recv(65536)
+        if not part:
+            raise ValueError("it closed the connection")
+        self._buffer += part
+        if len(self._buffer) > MESSAGE_LIMIT:
+            raise ValueError("its answer is too long")
+
+    def _take(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            self._receive()
+        taken, self._buffer = self._buffer[:size], self._buffer[size:]
+        return taken
+
+    def _message(self) -> dict[str, Any]:
+        data = b""
+        while True:
+            first, second = self._take(2)
+            size = second & 127
+            if size == 126:
+                size = struct.unpack(">H", self._take(2))[0]
+            elif size == 127:
+                size = struct.unpack(">Q", self._take(8))[0]
+            part = self._take(size)
+            opcode = first & 15
+            if opcode == 8:
+                raise ValueError("it closed the connection")
+            if opcode in (9, 10):
+                continue
+            data += part
+            if first & 128:
+                value = json.loads(data)
+                return value if isinstance(value, dict) else {}

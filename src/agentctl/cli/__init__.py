@@ -1,0 +1,112 @@
+"""The command line: one module per verb, imported when it is used, and one error handler at the outer edge."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from agentctl.errors import AgentctlError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Protocol
+
+    class Verb(Protocol):
+        EPILOG: str
+
+        def add_arguments(self, parser: ArgumentParser) -> None: ...
+
+        def run(self, args: Namespace) -> int: ...
+
+
+VERBS = {
+    "list": ("list", "the sessions that are alive or unknown; -a adds ended ones"),
+    "status": ("status", "one session, everything that is known"),
+    "why": ("why", "one session, and how that is known: every fact, rule and candidate"),
+    "agents": ("agents", "the agents, their stores, and whether they can be read"),
+}
+ALIASES = {"ls": "list", "ps": "list"}
+
+EXAMPLES = """\
+examples:
+  agentctl list                     what is alive now, on the whole machine
+  agentctl list -a --since 2d       also what ended in the last two days
+  agentctl list --status waiting    who needs me?
+  agentctl status 3f2a              one session, by any unique beginning of its id
+  agentctl why 3f2a                 the evidence
+  agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
+
+exit codes: 0 ok, 1 failed, 2 usage, 3 no such session or ambiguous, 4 refused, 5 truth not available (--strict),
+124 timed out. Data goes to stdout, everything else to stderr. AGENTCTL_DEBUG=1 shows tracebacks.
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Run one command and return its exit code. People never see a traceback."""
+    try:
+        code = dispatch(argv)
+        sys.stdout.flush()
+        return code
+    except AgentctlError as error:
+        if os.environ.get("AGENTCTL_DEBUG"):
+            raise
+        print(f"agentctl: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader went away (| head): nothing more to say, and nothing to complain about at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # the one edge handler
+        if os.environ.get("AGENTCTL_DEBUG"):
+            raise
+        path = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
+        what = f"{type(error).__name__}: {error}{path}"
+        print(f"agentctl: {what}; run again with AGENTCTL_DEBUG=1 and report what it shows", file=sys.stderr)
+        return 1
+
+
+def dispatch(argv: list[str]) -> int:
+    import argparse
+
+    name = ALIASES.get(argv[0], argv[0]) if argv else ""
+    if name in VERBS:
+        verb = load(name)
+        parser = argparse.ArgumentParser(
+            prog=f"agentctl {name}",
+            description=VERBS[name][1],
+            epilog=verb.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        verb.add_arguments(parser)
+        return verb.run(parser.parse_args(argv[1:]))
+    commands = "\n".join(f"  {verb:<9} {help}" for verb, (_, help) in VERBS.items())
+    parser = argparse.ArgumentParser(
+        prog="agentctl",
+        usage="agentctl [-h] [--version] COMMAND ...",
+        description=f"Supervise every coding agent on this machine: a list you can believe.\n\ncommands:\n{commands}",
+        epilog=EXAMPLES + "\n`agentctl COMMAND --help` has the options and more examples.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", "-V", action="store_true", help="print the version and exit")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"] if argv[1:2] else ["--help"]
+        if argv[0] in VERBS:
+            return dispatch(argv)
+    args = parser.parse_args(argv[:1])
+    if args.command is not None:
+        parser.error(f"unknown command {args.command!r}; known: {', '.join(VERBS)}")
+    parser.print_help()
+    return 0
+
+
+def load(name: str) -> Verb:
+    from importlib import import_module
+
+    verb: Verb = import_module(f"agentctl.cli.{VERBS[name][0]}")
+    return verb

@@ -1,0 +1,186 @@
+"""agentctl list: one row per session, what needs a person first."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from agentctl.cli import output
+from agentctl.errors import UsageError
+from agentctl.model import ALIVE, STATUS_WORDS
+from agentctl.sessions import RECENT, Scope, query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterable
+
+    from agentctl.model import Answer, Session
+
+EPILOG = """\
+A status with ? is inferred, one with + is suspended (Ctrl-Z). Below the table: live agent processes that no session
+explains yet (starting, at a dialog, or unable to tell), never dropped and never made into a session.
+
+examples:
+  agentctl list                          alive now, and what cannot be known
+  agentctl list --status waiting         who needs a person
+  agentctl list -a --since 12h --cwd .   all of the last 12 hours in this directory
+  agentctl list --agent claude --tree    with sub-agents
+  agentctl list --json                   {"schema": 1, "sessions": [...], "unattached": [...], "problems": [...]}
+"""
+ENDED = ("failed", "stopped", "done")
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+COLUMNS = ("ID", "STATUS", "AGENT", "MODEL", "PID", "AGE", "DIRECTORY", "WHAT")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--agent", action="append", metavar="A", help="only this agent (repeat for more)")
+    parser.add_argument(
+        "--status", action="append", metavar="S", choices=STATUS_WORDS, help="only this status (repeat)"
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="only sessions in this directory or below it")
+    parser.add_argument("-a", "--all", action="store_true", help="also ended sessions, newest first (7 days)")
+    parser.add_argument("--since", metavar="AGE", help="how far back -a looks: 30m, 12h, 7d (default), 4w or all")
+    parser.add_argument("-n", type=count, metavar="N", help="at most N rows")
+    parser.add_argument("--tree", action="store_true", help="sub-agents, below their parent")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("--strict", action="store_true", help="exit 5 if anything could not be read or known")
+
+
+def count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("negative")
+    return value
+
+
+def run(args: Namespace) -> int:
+    answer = query(Scope(agents=chosen(args.agent), since=since(args), children=args.tree))
+    rows = select(answer.sessions, args)
+    if args.json:
+        output.print_json(
+            {
+                "sessions": [output.session_json(session) for session in rows],
+                "unattached": [output.unattached_json(one) for one in answer.unattached],
+                "problems": [output.problem_json(problem) for problem in answer.problems],
+            }
+        )
+    else:
+        show(rows, answer, args)
+        output.warn(answer.problems)
+    unsure = answer.problems or any(session.status == "unknown" for session in rows)
+    return 5 if args.strict and unsure else 0
+
+
+def chosen(agents: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(agents) if agents else None
+
+
+def since(args: Namespace) -> float | None:
+    """The moment from which ended sessions are wanted; None = only what is alive or unknown."""
+    asks_for_ended = any(status in ENDED for status in args.status or ())
+    if not (args.all or args.since or asks_for_ended):
+        return None
+    if args.since is None:
+        return time.time() - RECENT
+    if args.since == "all":
+        return 0.0
+    number, unit = args.since[:-1], args.since[-1:]
+    if unit not in UNITS or not (number.isascii() and number.isdigit()):
+        raise UsageError(f"--since {args.since!r}: use a number and s, m, h, d or w, such as 12h, or all")
+    return time.time() - int(number) * UNITS[unit]
+
+
+def select(sessions: Iterable[Session], args: Namespace) -> list[Session]:
+    rows = [session for session in sessions if not args.status or session.status in args.status]
+    if args.cwd is not None:
+        wanted = os.path.realpath(args.cwd)
+        rows = [session for session in rows if below(session.cwd, wanted)]
+    rows.sort(key=row_order)
+    return rows if args.n is None else rows[: args.n]
+
+
+def below(path: str | None, folder: str) -> bool:
+    if path is None:
+        return False
+    real = os.path.realpath(path)
+    return real == folder or real.startswith(folder.rstrip("/") + "/")
+
+
+def row_order(session: Session) -> tuple[int, float, str, str]:
+    """What needs a person first, then what is alive, then what cannot be told, then the ended, newest first."""
+    rank = STATUS_WORDS.index(session.status) if session.status not in ENDED else len(STATUS_WORDS)
+    return (rank, -(session.updated_at or 0.0), session.agent, session.id)
+
+
+def show(rows: list[Session], answer: Answer, args: Namespace) -> None:
+    if rows:
+        table(rows, args.tree)
+    else:
+        hint = "" if args.all or args.since else "; `agentctl list -a` shows ended ones"
+        print(f"no sessions{hint}", file=sys.stderr)
+    if answer.unattached:
+        print("\nlive processes that no session explains:")
+        for one in answer.unattached:
+            may = f"; may be on {', '.join(output.plain(id)[:8] for id in one.candidates)}" if one.candidates else ""
+            print(f"  {one.agent} pid {one.pid} in {output.tilde(one.cwd)}: {output.plain(one.why)}{may}")
+
+
+def table(rows: list[Session], tree: bool) -> None:
+    now = time.time()
+    ids = output.short_ids([session.id for session in rows])
+    lines = [(session, cells(session, ids, now, mark)) for session, mark in ordered(rows, tree)]
+    widths = [max(len(name), *(len(line[index]) for _, line in lines)) for index, name in enumerate(COLUMNS[:-2])]
+    left = max(30, output.width() - sum(widths) - 2 * (len(COLUMNS) - 1))
+    directory = min(max(len("DIRECTORY"), *(len(line[-2]) for _, line in lines)), left // 2)
+    widths += [directory, left - directory]
+    print("  ".join(name.ljust(size) for name, size in zip(COLUMNS, widths, strict=True)).rstrip())
+    for session, line in lines:
+        parts = [output.shorten(text, size).ljust(size) for text, size in zip(line, widths, strict=True)]
+        parts[1] = output.coloured(parts[1], session.status)
+        print("  ".join(parts).rstrip())
+
+
+def ordered(rows: list[Session], tree: bool) -> list[tuple[Session, str]]:
+    """Rows in order; with --tree each sub-agent below its parent."""
+    shown = {session.id for session in rows}
+    if not tree:
+        return [(session, "") for session in rows]
+    found: list[tuple[Session, str]] = []
+
+    def add(session: Session, depth: int) -> None:
+        found.append((session, "  " * (depth - 1) + "└ " if depth else ""))
+        for child in rows:
+            if child.parent == session.id and depth < 8:
+                add(child, depth + 1)
+
+    for session in rows:
+        if session.parent not in shown:
+            add(session, 0)
+    return found
+
+
+def cells(session: Session, ids: dict[str, str], now: float, mark: str) -> list[str]:
+    return [
+        mark + output.plain(ids[session.id]),
+        output.status_cell(session),
+        session.agent,
+        output.plain(session.model) or "-",
+        str(session.pid) if session.pid is not None else "-",
+        output.age(session.updated_at, now),
+        output.tilde(session.cwd),
+        what(session),
+    ]
+
+
+def what(session: Session) -> str:
+    """The most useful line: what it waits for, what went wrong, else what it is about."""
+    if session.waiting_for:
+        return output.plain(session.waiting_for)
+    if session.status in ("unknown", "alive"):
+        return output.plain(session.reason)
+    about = output.plain(session.title or session.prompt)
+    if session.error and (session.process != ALIVE or session.last_turn == "failed"):
+        return output.plain(session.error)
+    return about or output.plain(session.reason)

@@ -1,0 +1,75 @@
+"""agentctl why ID: how we know. Every source, every fact, the rule that decided, and what was set aside."""
+
+from __future__ import annotations
+
+from agentctl.agents import load
+from agentctl.cli import output
+from agentctl.sessions import one
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from agentctl.model import Answer, Session
+
+EPILOG = """\
+examples:
+  agentctl why 3f2a
+  agentctl why 3f2a --json               the session, and its rule, rejected candidates and sources
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="a session id, or a unique beginning of one")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+
+
+def run(args: Namespace) -> int:
+    answer = one(args.id)
+    session = answer.sessions[0]
+    if args.json:
+        output.print_json(
+            {
+                "session": output.session_json(session),
+                "rule": session.rule,
+                "rejected": list(session.rejected),
+                "sources": list(answer.looked_at),
+                "certified": certified(session),
+                "problems": [output.problem_json(problem) for problem in answer.problems],
+            }
+        )
+    else:
+        show(session, answer)
+        output.warn(answer.problems)
+    return 0
+
+
+def certified(session: Session) -> bool | None:
+    """Was the behaviour of this version measured? None = its version is not known."""
+    return session.agent_version in load(session.agent).CERTIFIED if session.agent_version else None
+
+
+def show(session: Session, answer: Answer) -> None:
+    print(f"{session.id}  {session.agent}  {output.coloured(output.status_cell(session), session.status)}\n")
+    if session.waiting_for:
+        print(f"  waits for  {output.plain(session.waiting_for)}")
+    print(f"  process    {session.process}" + (f" (pid {session.pid}, link {session.link})" if session.pid else ""))
+    print(f"  turn       {session.turn}" + (f" (last: {session.last_turn})" if session.last_turn else ""))
+    print(f"  decided by {session.rule}: {output.plain(session.reason) or session.status}")
+    print(f"  inferred   {'yes: not firm' if session.inferred else 'no'}")
+    if certified(session) is False:
+        known = ", ".join(load(session.agent).CERTIFIED)
+        print(
+            f"  version    {session.agent_version} was not measured (measured: {known}); judged by what its files hold"
+        )
+    print("\nevidence")
+    for fact in session.evidence:
+        where = f"  [{output.tilde(fact.path)}]" if fact.path else ""
+        print(f"  {fact.source:<7} {output.plain(fact.fact)}{' (inferred)' if fact.inferred else ''}{where}")
+    if session.rejected:
+        print("\nlooked at and set aside")
+        for line in session.rejected:
+            print(f"  {output.plain(line)}")
+    print("\nsources consulted")
+    for line in answer.looked_at:
+        print(f"  {output.plain(line)}")

@@ -1,0 +1,52 @@
+"""Where agentctl's own files are, and the person's configuration. Read only when there is one."""
+
+from __future__ import annotations
+
+import os
+
+from agentctl.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def config_path(env: Mapping[str, str]) -> str:
+    base = env.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "agentctl", "config.toml")
+
+
+def cache_folder(env: Mapping[str, str]) -> str:
+    base = env.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "agentctl")
+
+
+def load(env: Mapping[str, str]) -> dict[str, Any]:
+    path = config_path(env)
+    try:
+        with open(path, "rb") as file:
+            import tomllib
+
+            try:
+                return tomllib.load(file)
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise UsageError(f"{path}: {error}; correct it or remove it") from error
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; make it readable or remove it") from error
+
+
+def stores(env: Mapping[str, str]) -> dict[str, list[str]]:
+    """`[stores]` of the configuration: further roots to read, by agent."""
+    table = load(env).get("stores", {})
+    if not isinstance(table, dict):
+        raise UsageError(f'{config_path(env)}: [stores] must be a table of agent = ["path", ...]')
+    found = {}
+    for agent, paths in table.items():
+        paths = [paths] if isinstance(paths, str) else paths
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise UsageError(f"{config_path(env)}: stores.{agent} must be a list of paths")
+        found[agent] = [os.path.expanduser(path) for path in paths]
+    return found

@@ -1,0 +1,62 @@
+"""`agentctl-demo` and `python -m agentctl.demo`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+
+from agentctl.demo import VERSION, script, store
+from agentctl.demo.agent import Agent, say
+from agentctl.demo.inputs import Ended, Inputs
+
+
+def main() -> int:
+    options = parser().parse_args()
+    prompt = options.prompt if options.prompt is not None else options.words
+    try:
+        return run(options, prompt)
+    except (store.StoreError, OSError) as error:
+        print(f"agentctl-demo: {error}", file=sys.stderr)
+        return 1
+
+
+def run(options: argparse.Namespace, prompt: str | None) -> int:
+    inputs = Inputs()
+    if options.resume:
+        session = store.resume_session(options.resume)
+    else:
+        session = store.new_session(options.session_id or str(uuid.uuid4()))
+    try:
+        session.set_status("idle" if prompt is None else "busy")
+        if not options.resume:
+            session.append_setting("session", options.model, id=session.id)
+        say(f"session: {session.id}")
+        return Agent(session, inputs, options.model).run(prompt)
+    except Ended as ended:
+        return ended.exit_code
+    finally:
+        session.release()
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="agentctl-demo",
+        description="A small coding agent without a model, for demonstrations and tests.",
+        epilog=script.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # whoever looks at the process finds its options by their names
+    )
+    prompts = found.add_mutually_exclusive_group()
+    prompts.add_argument("-p", dest="prompt", metavar="PROMPT", help="the prompt; without one it reads them from stdin")
+    prompts.add_argument("words", nargs="?", metavar="PROMPT", help="the same")
+    sessions = found.add_mutually_exclusive_group()
+    sessions.add_argument("--session-id", type=store.session_id, metavar="UUID", help="the id of the new session")
+    sessions.add_argument("--resume", type=store.session_id, metavar="ID", help="go on with this session")
+    found.add_argument("--model", default="demo-1", metavar="NAME", help="the model's name (default: %(default)s)")
+    found.add_argument("--version", action="version", version=f"agentctl-demo {VERSION}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

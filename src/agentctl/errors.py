@@ -1,0 +1,40 @@
+"""Everything agentctl can fail with, one exit code each.
+
+AgentctlError            1  something failed
+├── UsageError           2  the command was not understood
+├── NotFound             3  no such session
+│   └── Ambiguous        3  several sessions begin like this
+├── Refused              4  a lock, or an identity that could not be proved
+└── TruthUnavailable     5  the answer cannot be known (--strict, or wait on an unknown)
+
+A message names the path or the pid and ends with what to do next.
+"""
+
+from __future__ import annotations
+
+
+class AgentctlError(Exception):
+    exit_code = 1
+
+
+class UsageError(AgentctlError):
+    exit_code = 2
+
+
+class NotFound(AgentctlError):
+    exit_code = 3
+
+
+class Ambiguous(NotFound):
+    def __init__(self, prefix: str, candidates: list[str]) -> None:
+        self.candidates = candidates
+        shown = "\n".join(f"  {candidate}" for candidate in candidates)
+        super().__init__(f"{prefix!r} is the beginning of {len(candidates)} session ids; use more of it:\n{shown}")
+
+
+class Refused(AgentctlError):
+    exit_code = 4
+
+
+class TruthUnavailable(AgentctlError):
+    exit_code = 5

@@ -1,0 +1,265 @@
+"""The values that flow through agentctl. Frozen, plain, and without any import of ours.
+
+A session is never stored: these values live for one query and are thrown away.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# The words of the two axes and the word for people. Plain strings, so that JSON and Python agree.
+ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
+WORKING, WAITING, IDLE = "working", "waiting", "idle"
+DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
+CLOSED_TURNS = (DONE, FAILED, INTERRUPTED)
+
+PROCESS_WORDS = (ALIVE, GONE, UNKNOWN)
+TURN_WORDS = (WORKING, WAITING, IDLE, DONE, FAILED, INTERRUPTED, UNKNOWN)
+STATUS_WORDS = ("waiting", "running", "idle", "alive", "unknown", "failed", "stopped", "done")
+
+# What a process is to its agent. Only an agent, or a spare that its daemon's roster names, can be on a session.
+AGENT, WRAPPER, CLIENT, DAEMON, SPARE, HELPER = "agent", "wrapper", "client", "daemon", "spare", "helper"
+
+EXACT, SOLE = "exact", "sole"
+
+
+class ProcessKey(NamedTuple):
+    """Which process, and not only which pid: pids are reused, start times of one boot are not.
+
+    `start` is field 22 of /proc/<pid>/stat on Linux (clock ticks after boot), microseconds elsewhere.
+    Not guaranteed: two processes that were given the same pid within one tick (10 ms).
+    """
+
+    boot: str
+    pid: int
+    start: int
+
+    def __str__(self) -> str:
+        return f"{self.boot}:{self.pid}:{self.start}"
+
+
+class Process(NamedTuple):
+    """One row of the kernel's process table."""
+
+    key: ProcessKey
+    parent: int
+    comm: str
+    state: str
+    dead: bool = False  # a zombie, or being buried: the key is still in the table, the process is not
+    tty: int = 0
+
+    @property
+    def pid(self) -> int:
+        return self.key.pid
+
+    @property
+    def suspended(self) -> bool:
+        return self.state == "T"
+
+
+class Details(NamedTuple):
+    """What is read only of candidates. None = could not be read, which is never the same as empty."""
+
+    argv: tuple[str, ...] | None = None
+    exe: str | None = None
+    cwd: str | None = None
+    env: dict[str, str] | None = None  # only the names that were asked for: environments hold secrets
+    uid: int | None = None
+    pids: tuple[int, ...] = ()  # its pid in every PID namespace it is in, outermost first
+
+
+class Evidence(NamedTuple):
+    """One fact, where it comes from, and whether it was seen or inferred."""
+
+    source: str  # kernel | store | launch | api | rule
+    fact: str
+    path: str | None = None
+    pid: int | None = None
+    inferred: bool = False
+
+
+class Problem(NamedTuple):
+    """Something that could not be read. Never an absence, never an end."""
+
+    agent: str
+    problem: str
+    path: str | None = None
+
+
+class Tokens(NamedTuple):
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+
+
+class Record(NamedTuple):
+    """What an agent's own store says about one session. It never says whether its process lives.
+
+    `turn` is how the last turn stands on disk: WORKING (begun, no end recorded), DONE, FAILED, INTERRUPTED,
+    IDLE (no turn was ever begun) or UNKNOWN (could not be read).
+    """
+
+    agent: str
+    id: str
+    store: str
+    turn: str = UNKNOWN
+    reason: str | None = None
+    error: str | None = None
+    pending: str | None = None  # what an unanswered tool call would do: shown when the session waits
+    pending_tool: str | None = None
+    pending_id: str | None = None
+    ending: str | None = None  # what the store tells about how it ended; only of use once its process is gone
+    inferred: bool = False
+    path: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    model: str | None = None
+    title: str | None = None
+    prompt: str | None = None
+    version: str | None = None
+    started_at: float | None = None
+    updated_at: float | None = None
+    tokens: Tokens | None = None
+    cost_usd: float | None = None
+    parent: str | None = None
+    forked_from: str | None = None
+    one_shot: bool = False  # a run that ends by itself after its turn: alive with a closed turn = finishing
+    policy: str | None = None  # the agent's own word for when it asks
+    fresh: bool = False  # written after the process table was read: its writer may be in no table yet
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Link(NamedTuple):
+    """Which process is (or was) on which session, how that is proved, and what the process itself says it does.
+
+    Whether `key` lives is not part of a link: the judge asks the process table.
+    """
+
+    agent: str
+    id: str
+    store: str
+    key: ProcessKey
+    how: str
+    strength: str = EXACT
+    path: str | None = None
+    # True: the key is proved to be of this boot and PID namespace; False: of another; None: it does not say.
+    # A missing process is a proof of its end only with True, or with None in a complete store.
+    here: bool | None = True
+    turn: str | None = None  # None = it does not say; the record decides
+    waiting_for: str | None = None
+    reason: str | None = None
+    inferred: bool = False
+    doubt: str | None = None  # two states look alike at this moment: look again before answering
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Claim(NamedTuple):
+    """A live process that an agent recognises as its own."""
+
+    agent: str
+    key: ProcessKey
+    role: str
+    store: str | None  # the store it works in; None = its environment is not readable: it may be any
+    candidates: tuple[str, ...] | None = ()  # sessions it can be on; None = cannot be narrowed
+    sole: bool = False  # may a single candidate be taken for its session?
+    shown: bool = True  # of this HOME: an unattached line if nothing explains it
+    cwd: str | None = None
+    why: str = ""
+
+
+class Supervisor(NamedTuple):
+    """An agent's own daemon that still has a session as unfinished and may bring it back."""
+
+    agent: str
+    id: str
+    key: ProcessKey
+    why: str
+    path: str | None = None
+
+
+class StoreView(NamedTuple):
+    agent: str
+    root: str
+    incomplete: str | None = None  # why a missing process proves nothing here
+    unread: str | None = None  # why nothing could be read
+
+
+class Session(NamedTuple):
+    """One session as judged at one moment. What is not known is None: never guessed, never 0."""
+
+    id: str
+    agent: str
+    status: str
+    process: str
+    turn: str
+    agent_version: str | None = None
+    last_turn: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    waiting_for: str | None = None
+    pid: int | None = None
+    process_key: str | None = None
+    processes: tuple[dict[str, object], ...] = ()
+    suspended: bool = False
+    terminal: dict[str, str | None] | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    model: str | None = None
+    title: str | None = None
+    prompt: str | None = None
+    started_at: float | None = None
+    updated_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    tokens: Tokens | None = None
+    cost_usd: float | None = None
+    parent: str | None = None
+    forked_from: str | None = None
+    group: str | None = None
+    launch_id: str | None = None
+    host: str | None = None
+    inferred: bool = False
+    link: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    # For `why`: the rule that decided, and what was looked at and set aside.
+    rule: str = ""
+    rejected: tuple[str, ...] = ()
+    store: str | None = None
+    path: str | None = None
+
+
+class Unattached(NamedTuple):
+    """A live process that an agent claims and no session explains: shown, never dropped, never made a session."""
+
+    agent: str
+    pid: int
+    cwd: str | None
+    why: str
+    candidates: tuple[str, ...] = ()
+    launch_id: str | None = None
+
+
+class Judgement(NamedTuple):
+    sessions: tuple[Session, ...]
+    unattached: tuple[Unattached, ...]
+
+
+class Answer(NamedTuple):
+    """What a query returns: the sessions, the live processes that no session explains, and what could not be read."""
+
+    sessions: tuple[Session, ...]
+    unattached: tuple[Unattached, ...]
+    problems: tuple[Problem, ...]
+    looked_at: tuple[str, ...] = ()  # every source consulted, for `why`
+
+
+def status_word(process: str, turn: str) -> str:
+    """The one word for people, from the two axes (docs/architecture.md has the table)."""
+    if process == ALIVE:
+        return {WORKING: "running", WAITING: "waiting", IDLE: "idle"}.get(turn, "alive")
+    if process == GONE:
+        return {DONE: "done", FAILED: "failed", INTERRUPTED: "stopped"}.get(turn, "unknown")
+    return "unknown"

@@ -1,0 +1,144 @@
+"""Source 1: the kernel's process table, read once per query.
+
+`snapshot()` picks the reader of this platform: /proc on Linux, psutil elsewhere. Both give the same `Processes`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from agentctl.model import Details, Process, ProcessKey
+
+
+class Processes:
+    """One reading of the process table, with what it could not see.
+
+    Rows are read at once; details (argv, cwd, environment) of a process only when asked for, and only believed
+    if the same process still has the pid afterwards.
+    """
+
+    def __init__(
+        self,
+        boot: str,
+        rows: Iterable[Process],
+        *,
+        taken_at: float = float("inf"),
+        boot_time: float = 0.0,
+        ticks_per_second: int = 100,
+        hidden: str | None = None,
+        read_details: Callable[[Process], Details | None] | None = None,
+        locks: Mapping[tuple[int, int, int], tuple[int, ...]] | None = None,
+        lock_identity: Callable[[str], tuple[int, int, int] | None] | None = None,
+        absent: Callable[[int], bool] | None = None,
+        read_open_files: Callable[[Process], list[str]] | None = None,
+        incomplete_for: Callable[[str], str | None] | None = None,
+    ) -> None:
+        self.boot = boot
+        self.by_pid: dict[int, Process] = {row.key.pid: row for row in rows}
+        self.taken_at = taken_at  # wall clock before the first row was read
+        self.boot_time = boot_time
+        self.ticks_per_second = ticks_per_second
+        self.hidden = hidden
+        self._read_details = read_details
+        self._details: dict[int, Details | None] = {}
+        self._locks = locks or {}
+        self._lock_identity = lock_identity
+        self._absent = absent
+        self._read_open_files = read_open_files
+        self._incomplete_for = incomplete_for
+        self._children: dict[int, list[Process]] | None = None
+
+    def get(self, pid: int) -> Process | None:
+        """The living process that has this pid now, whoever it is."""
+        row = self.by_pid.get(pid)
+        return None if row is None or row.dead else row
+
+    def alive(self, key: ProcessKey) -> Process | None:
+        """The process of this key, if it lives. A recycled pid, a zombie and another boot are not it."""
+        row = self.by_pid.get(key.pid)
+        return row if row is not None and row.key == key and not row.dead else None
+
+    def gone(self, key: ProcessKey) -> bool:
+        """Is it proved that this process does not live? Not merely: it was not seen."""
+        if key.boot != self.boot or key.pid in self.by_pid:
+            return self.alive(key) is None
+        if self.hidden is None:
+            return True
+        return self._absent is not None and self._absent(key.pid)
+
+    def find(self, pid: int, start: int | None) -> Process | None:
+        """The living process that calls itself `pid`, in this or an inner PID namespace, with this start time."""
+        row = self.get(pid)
+        if row is not None and (start is None or row.key.start == start):
+            return row
+        if start is not None:
+            for row in self.by_pid.values():
+                if row.key.start == start and not row.dead:
+                    details = self.details(row)
+                    if details is not None and pid in details.pids:
+                        return row
+        return None
+
+    def living(self) -> Iterator[Process]:
+        return (row for row in self.by_pid.values() if not row.dead)
+
+    def children(self, pid: int) -> list[Process]:
+        if self._children is None:
+            self._children = {}
+            for row in self.living():
+                self._children.setdefault(row.parent, []).append(row)
+        return self._children.get(pid, [])
+
+    def descendants(self, pid: int) -> list[Process]:
+        found: list[Process] = []
+        seen = {pid}
+        front = [pid]
+        while front:
+            for child in self.children(front.pop()):
+                if child.pid not in seen:
+                    seen.add(child.pid)
+                    found.append(child)
+                    front.append(child.pid)
+        return found
+
+    def details(self, process: Process) -> Details | None:
+        """argv, cwd, environment of a process; None if it ended or was replaced meanwhile."""
+        pid = process.key.pid
+        if pid not in self._details:
+            self._details[pid] = self._read_details(process) if self._read_details else None
+        return self._details[pid]
+
+    def open_files(self, process: Process) -> list[str]:
+        """The paths this process has open; none if that cannot be read."""
+        return self._read_open_files(process) if self._read_open_files else []
+
+    def incomplete_for(self, root: str) -> str | None:
+        """Why a process that works in this folder may be missing from the table; None = it would be here."""
+        return self.hidden or (self._incomplete_for(root) if self._incomplete_for else None)
+
+    def started_at(self, key: ProcessKey) -> float:
+        """Wall-clock start, for people and for time inference only: it moves when the clock is set."""
+        return self.boot_time + key.start / self.ticks_per_second
+
+    def lock_owners(self, path: str) -> tuple[Process, ...]:
+        """The living processes that hold a lock on this file, by the kernel's own list."""
+        identity = self._lock_identity(path) if self._lock_identity else None
+        if identity is None:
+            return ()
+        owners = (self.get(pid) for pid in self._locks.get(identity, ()))
+        return tuple(owner for owner in owners if owner is not None)
+
+
+def snapshot(env_names: Iterable[str] = ()) -> Processes:
+    """Read the process table of this machine. `env_names`: the only environment variables that are kept."""
+    if sys.platform == "linux":
+        from agentctl.processes import linux
+
+        return linux.snapshot(frozenset(env_names))
+    from agentctl.processes import portable
+
+    return portable.snapshot(frozenset(env_names))

@@ -1,0 +1,280 @@
+"""The process table from /proc: one pass over */stat, everything else only for the processes that matter."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from agentctl.model import Details, Process, ProcessKey
+from agentctl.processes import Processes
+
+PROC = "/proc"
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD in the flags of stat
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+# Linux allows 6 MiB for argv and environment together. Half an environment would be one with names missing.
+DETAIL_LIMIT = 8 * 1024 * 1024
+DELETED = " (deleted)"
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+# File systems that other kernels write to: their processes are in no table of ours.
+SHARED_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "ceph", "afs", "vboxsf")
+
+
+def snapshot(env_names: frozenset[str]) -> Processes:
+    taken_at = time.time()
+    boot = boot_id()
+    rows = []
+    unseen = 0
+    for name in os.listdir(PROC):
+        if not name.isdigit():
+            continue
+        try:
+            data = read(f"{PROC}/{name}/stat", 4096)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended between the listing and the reading: stat, and only stat, says so
+        except PermissionError:
+            unseen += 1
+            continue
+        row = parse_stat(data, boot)
+        if row is not None:
+            rows.append(row)
+    mounts = Mounts()
+    return Processes(
+        boot,
+        rows,
+        taken_at=taken_at,
+        boot_time=time.time() - time.clock_gettime(time.CLOCK_BOOTTIME),
+        ticks_per_second=TICKS_PER_SECOND,
+        hidden=f"{unseen} entries of {PROC} could not be read" if unseen else mounts.hidepid(),
+        read_details=lambda process: details(process, env_names),
+        locks=flocks(),
+        lock_identity=mounts.identity,
+        absent=absent,
+        read_open_files=open_files,
+        incomplete_for=mounts.shared_with_others,
+    )
+
+
+def boot_id() -> str:
+    return read(f"{PROC}/sys/kernel/random/boot_id", 64).decode().strip()
+
+
+def read(path: str, limit: int) -> bytes:
+    """Read a /proc file with as few system calls as there are: a scan makes thousands of these."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(fd, limit)
+        while data and len(data) < limit and (more := os.read(fd, limit - len(data))):
+            data += more
+        return data
+    finally:
+        os.close(fd)
+
+
+def parse_stat(data: bytes, boot: str) -> Process | None:
+    """One row, or None for a kernel thread. comm may hold spaces, brackets and newlines: take the last ')'."""
+    opening, closing = data.find(b"("), data.rfind(b")")
+    fields = data[closing + 2 :].split()
+    if opening < 0 or len(fields) < 20 or int(fields[6]) & KERNEL_THREAD:
+        return None
+    pid = int(data[:opening])
+    state = chr(fields[0][0])
+    dead = state in "ZXx" and not (state == "Z" and has_living_thread(pid))
+    comm = data[opening + 1 : closing].decode(errors="replace")
+    return Process(ProcessKey(boot, pid, int(fields[19])), int(fields[1]), comm, state, dead, int(fields[4]))
+
+
+def has_living_thread(pid: int) -> bool:
+    """A thread group whose leader has exited shows as a zombie while its other threads go on."""
+    try:
+        tids = os.listdir(f"{PROC}/{pid}/task")
+    except OSError:
+        return False  # it ended while we looked
+    for tid in tids:
+        if tid != str(pid):
+            try:
+                data = read(f"{PROC}/{pid}/task/{tid}/stat", 4096)
+            except OSError:
+                continue  # this thread ended: the others may go on
+            if data[data.rfind(b")") + 2 : data.rfind(b")") + 3] not in (b"Z", b"X", b"x"):
+                return True
+    return False
+
+
+def absent(pid: int) -> bool:
+    """Proof that no process has this pid, also where /proc hides the processes of others."""
+    try:
+        os.close(os.pidfd_open(pid))
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def details(process: Process, env_names: frozenset[str]) -> Details | None:
+    base = f"{PROC}/{process.pid}"
+    found = Details(
+        argv=strings(f"{base}/cmdline"),
+        exe=link(f"{base}/exe"),
+        cwd=link(f"{base}/cwd"),
+        env=environment(f"{base}/environ", env_names),
+        **identities(f"{base}/status"),  # type: ignore[arg-type]
+    )
+    return found if still_has_its_pid(process) else None
+
+
+def still_has_its_pid(process: Process) -> bool:
+    """What was just read by pid belongs to this process only if this holds afterwards."""
+    try:
+        now = parse_stat(read(f"{PROC}/{process.pid}/stat", 4096), process.key.boot)
+    except OSError:
+        return False
+    return now is not None and now.key == process.key and not now.dead
+
+
+def link(path: str) -> str | None:
+    try:
+        target = os.readlink(path)
+    except OSError:
+        return None
+    # So the kernel marks a name that was removed; a name that is there may end so, too.
+    return target.removesuffix(DELETED) if target.endswith(DELETED) and not os.path.lexists(target) else target
+
+
+def strings(path: str) -> tuple[str, ...] | None:
+    """The words of cmdline or environ. Not a byte in it is no answer: so both look for a moment during every exec."""
+    try:
+        data = read(path, DETAIL_LIMIT)
+    except OSError:
+        return None
+    return tuple(part.decode(errors="surrogateescape") for part in data.rstrip(b"\0").split(b"\0")) if data else None
+
+
+def environment(path: str, names: frozenset[str]) -> dict[str, str] | None:
+    found = strings(path)
+    if found is None:
+        return None
+    pairs = (entry.partition("=") for entry in reversed(found))  # of two with one name the first counts, as in getenv
+    return {name: value for name, _, value in pairs if name in names}
+
+
+def identities(path: str) -> dict[str, object]:
+    """uid and the pid in each PID namespace, from status."""
+    try:
+        lines = read(path, 16384).split(b"\n")
+    except OSError:
+        return {}
+    found: dict[str, object] = {}
+    for line in lines:
+        if line.startswith(b"Uid:"):
+            found["uid"] = int(line.split()[1])
+        elif line.startswith(b"NSpid:"):
+            found["pids"] = tuple(int(pid) for pid in line.split()[1:])
+    return found
+
+
+def open_files(process: Process) -> list[str]:
+    """The paths a process has open. Used for a single process, never for all."""
+    base = f"{PROC}/{process.pid}/fd"
+    try:
+        names = os.listdir(base)
+    except OSError:
+        return []
+    found = [path for path in (link(f"{base}/{name}") for name in names) if path and path.startswith("/")]
+    return found if still_has_its_pid(process) else []
+
+
+def flocks() -> dict[tuple[int, int, int], tuple[int, ...]]:
+    """(major, minor, inode) -> holders, from /proc/locks. Never by trying the lock: that breaks the agent's own try."""
+    try:
+        lines = read(f"{PROC}/locks", 16 * 1024 * 1024).split(b"\n")
+    except OSError:
+        return {}
+    found: dict[tuple[int, int, int], tuple[int, ...]] = {}
+    for line in lines:
+        fields = line.split()
+        if len(fields) < 6 or fields[1] != b"FLOCK" or fields[5].count(b":") != 2:  # waiters have "->" here
+            continue
+        major, minor, inode = fields[5].split(b":")
+        identity = (int(major, 16), int(minor, 16), int(inode))
+        found[identity] = (*found.get(identity, ()), int(fields[4]))
+    return found
+
+
+class Mounts:
+    """mountinfo: which device a path is on as the kernel's lock list names it, and what kind of file system it is.
+
+    stat's device number is another one on overlay and btrfs, so it cannot be joined with /proc/locks.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[str, int, int, str, str]] | None = None
+
+    def entries(self) -> list[tuple[str, int, int, str, str]]:
+        """(mount point, major, minor, file system type, super options), longest mount point first."""
+        if self._entries is None:
+            found = []
+            try:
+                lines = read(f"{PROC}/self/mountinfo", 16 * 1024 * 1024).decode(errors="surrogateescape").split("\n")
+            except OSError:
+                lines = []
+            for line in lines:
+                fields = line.split(" ")
+                if "-" not in fields[6:]:
+                    continue
+                dash = fields.index("-", 6)
+                major, _, minor = fields[2].partition(":")
+                options = f"{fields[5]},{fields[dash + 3]}" if len(fields) > dash + 3 else fields[5]
+                found.append((unescape(fields[4]), int(major), int(minor), fields[dash + 1], options))
+            # Of two mounts on one point the later one is on top.
+            found.reverse()
+            found.sort(key=lambda entry: -len(entry[0]))
+            self._entries = found
+        return self._entries
+
+    def of(self, path: str) -> tuple[str, int, int, str, str] | None:
+        real = os.path.realpath(path)
+        for entry in self.entries():
+            point = entry[0]
+            if real == point or real.startswith(point.rstrip("/") + "/"):
+                return entry
+        return None
+
+    def identity(self, path: str) -> tuple[int, int, int] | None:
+        mount = self.of(path)
+        try:
+            inode = os.stat(path).st_ino
+        except OSError:
+            return None
+        return (mount[1], mount[2], inode) if mount else None
+
+    def shared_with_others(self, root: str) -> str | None:
+        """Why processes that this table cannot show may be writing below this folder."""
+        mount = self.of(root)
+        if mount is None:
+            return "the file system of its store is not known"
+        point, _, _, kind, _ = mount
+        if kind in SHARED_FILE_SYSTEMS:
+            return f"its store is on {kind} ({point}): processes of other machines may be on it"
+        if point != "/" and kind != "tmpfs" and link(f"{PROC}/self/ns/pid") != INITIAL_PID_NAMESPACE:
+            return (
+                f"we are inside a PID namespace, and its store is on a mount of its own ({point}): others may be on it"
+            )
+        return None
+
+    def hidepid(self) -> str | None:
+        if os.geteuid() == 0:
+            return None
+        for point, _, _, kind, options in self.entries():
+            if point == PROC and kind == "proc":  # the first is the one on top
+                words = [word for word in options.split(",") if word.startswith(("hidepid=", "subset="))]
+                hiding = [word for word in words if word not in ("hidepid=0", "hidepid=off")]
+                return f"{PROC} is mounted with {hiding[-1]}: processes of others are hidden" if hiding else None
+        return None
+
+
+def unescape(text: str) -> str:
+    """mountinfo writes blanks as octal."""
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text

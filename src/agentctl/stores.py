@@ -1,0 +1,186 @@
+"""Source 2's tools: bounded reads of files that other programs write while we look. Knows no agent.
+
+Nothing here writes, locks or follows a name that is not a regular file: a FIFO or a device where a transcript
+should be is an error to report, never something to block on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+CHUNK = 64 * 1024
+LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
+TORN_TRIES = 4
+TORN_PAUSE = 0.004
+LATEST_MOMENT = 253402214400.0  # 9999-12-31: the last day that every clock and time zone can show
+
+
+class NotRegular(OSError):
+    """Where a file should be is a FIFO, a device, a socket or a directory."""
+
+
+class Torn(ValueError):
+    """A JSON file that does not parse, also after looking again."""
+
+
+def open_regular(path: str) -> int:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotRegular(f"not a regular file: {path}")
+    return fd
+
+
+def read_bytes(path: str, limit: int = 4 * 1024 * 1024) -> bytes:
+    fd = open_regular(path)
+    try:
+        parts = []
+        while limit > 0 and (part := os.read(fd, min(limit, 1024 * 1024))):
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """One JSON object. Agents rewrite such files in place (write, then truncate), so a shorter object may be
+    followed by the tail of the longer one it replaces, and a half-written one is complete a moment later."""
+    for attempt in range(TORN_TRIES):
+        if attempt:
+            time.sleep(TORN_PAUSE)
+        text = read_bytes(path).decode(errors="replace").lstrip()
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text)
+        except ValueError:
+            continue
+        except RecursionError:
+            break
+        if isinstance(value, dict):
+            return value
+        break
+    raise Torn(f"not a JSON object: {path}")
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """One JSONL line, or None if it is torn, foreign or absurd."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def lines_backward(path: str, limit: int) -> Iterator[bytes]:
+    """The lines of a file from the last to the first, reading at most `limit` bytes.
+
+    An unfinished last line (no newline yet) is given as it is: decode() says whether it is whole.
+    """
+    fd = open_regular(path)
+    try:
+        position = os.fstat(fd).st_size
+        pieces: list[bytes] = []  # of the line that reaches back over chunks, last piece first
+        length = 0
+        while position > 0 and limit > 0:
+            size = min(CHUNK, position, limit)
+            position -= size
+            limit -= size
+            data = os.pread(fd, size, position)
+            if len(data) < size:
+                pieces, length = [], 0  # the file has shrunk: what was read behind here is no part of it any more
+            *whole, rest = reversed(data.split(b"\n"))
+            for line in whole:
+                length += len(line)
+                if 0 < length <= LINE_LIMIT:
+                    yield line + b"".join(reversed(pieces))
+                pieces, length = [], 0
+            length += len(rest)
+            if length <= LINE_LIMIT:
+                pieces.append(rest)
+            else:
+                pieces = []  # too long to keep: its length tells
+        if position == 0 and 0 < length <= LINE_LIMIT:
+            yield b"".join(reversed(pieces))
+    finally:
+        os.close(fd)
+
+
+def lines_forward(path: str, limit: int) -> Iterator[bytes]:
+    """The whole lines at the beginning of a file, reading at most `limit` bytes."""
+    fd = open_regular(path)
+    try:
+        pieces: list[bytes] = []
+        length = 0
+        while limit > 0 and (chunk := os.read(fd, min(CHUNK, limit))):
+            limit -= len(chunk)
+            first, *others = chunk.split(b"\n")
+            length += len(first)
+            if length <= LINE_LIMIT:
+                pieces.append(first)
+            for line in others:
+                if length <= LINE_LIMIT and (whole := b"".join(pieces)):
+                    yield whole
+                pieces, length = [line], len(line)
+    finally:
+        os.close(fd)
+
+
+def names(folder: str) -> list[str]:
+    """The names in a folder; none if it is not there. Any other failure is the caller's to report."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def modified_since(folder: str, suffix: str, since: float) -> Iterator[tuple[str, float]]:
+    """(name, mtime) of the files of a folder that were written at or after `since`."""
+    try:
+        entries = os.scandir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        for entry in entries:
+            if entry.name.endswith(suffix):
+                try:
+                    mtime = entry.stat().st_mtime
+                except OSError:
+                    continue
+                if mtime >= since:
+                    yield entry.name, mtime
+
+
+def moment(value: object) -> float | None:
+    """Seconds since 1970 from what agents write: ISO 8601 text, seconds or milliseconds."""
+    seconds = -1.0
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            seconds = value / 1000 if value > 1e11 else float(value)
+        elif isinstance(value, str):
+            from datetime import datetime
+
+            seconds = datetime.fromisoformat(value).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds < LATEST_MOMENT else None  # not so for NaN and infinity, either
+
+
+def text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def whole_number(value: object) -> int | None:
+    """A count or a pid as files hold it: a number, or a string of digits. Everything else is None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if 0 <= value < 10**19 else None
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20 else None

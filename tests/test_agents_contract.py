@@ -1,0 +1,154 @@
+"""Every agent through one door: its real files of each state, judged by the real query path, against what is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl import sessions
+from agentctl.agents import claude_code, codex_socket
+from agentctl.model import ALIVE, GONE, Answer, Session
+from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
+
+NAMES = {"claude": "claude-code", "claude-2.1.325": "claude-code", "codex": "codex"}
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FixtureWorld:
+    agent, state = request.param
+    found = rebuild(agent, state, tmp_path)
+    env = {**found.env, "XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    monkeypatch.setattr(sessions, "snapshot", lambda agents: found.processes)
+    monkeypatch.setattr(sessions, "SECOND_LOOK", 0.0)
+    monkeypatch.setattr(claude_code, "pid_domain", lambda: found.pid_domain)
+    monkeypatch.setattr(codex_socket, "ask", lambda path, ids: (found.daemon, found.answers or {}))
+    return found._replace(env=env)
+
+
+def ask(world: FixtureWorld, agent: str, **scope: Any) -> Answer:
+    return sessions.query(sessions.Scope(agents=(NAMES[agent],), **scope), world.env)
+
+
+CASES = [pytest.param((agent, state), agent, state, id=f"{agent}/{state}") for agent, state in states()]
+
+
+@pytest.mark.parametrize(("world", "agent", "state"), CASES, indirect=["world"])
+def test_every_state_is_judged_right(world: FixtureWorld, agent: str, state: str) -> None:
+    expected = EXPECTED[agent][state]
+    answer = ask(world, agent, since=0.0)
+    assert answer.problems == ()
+    session = the_session(answer, expected.get("session", ""))
+    assert session.status in expected["status"], session.evidence
+    if session.status == "waiting" and "waiting only if marked inferred" in expected.get("note", ""):
+        assert session.inferred
+    elif "inferred" in expected or len(expected["status"]) == 1:
+        assert session.inferred == expected.get("inferred", False), session.evidence
+    if "pid" in expected:
+        assert session.pid == expected["pid"]
+    if "last_turn" in expected:
+        assert session.last_turn == expected["last_turn"]
+    if "error" in expected:
+        assert expected["error"] in (session.error or "")
+    assert (session.pid is None) == (session.process != ALIVE)
+    assert session.cwd
+    assert session.agent_version
+
+
+def the_session(answer: Answer, prefix: str) -> Session:
+    (session,) = [session for session in answer.sessions if session.id.startswith(prefix)]
+    return session
+
+
+@pytest.mark.parametrize(("world", "agent", "state"), CASES, indirect=["world"])
+def test_list_and_status_and_why_agree(world: FixtureWorld, agent: str, state: str) -> None:
+    everything = ask(world, agent, since=0.0)
+    now = {session.id: session for session in ask(world, agent).sessions}
+    for session in everything.sessions:
+        (asked,) = sessions.one(session.id, world.env).sessions
+        assert asked._replace(tokens=None) == session
+        ended = session.process == GONE
+        assert (session.id in now) != ended
+        if not ended:
+            assert now[session.id] == session
+
+
+@pytest.mark.parametrize(("world", "agent", "state"), CASES, indirect=["world"])
+def test_reading_changes_nothing(world: FixtureWorld, agent: str, state: str) -> None:
+    home = Path(world.env["HOME"])
+
+    def everything() -> dict[str, tuple[int, int]]:
+        return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in sorted(home.rglob("*"))}
+
+    before = everything()
+    ask(world, agent, since=0.0)
+    assert everything() == before
+
+
+def case(agent: str, state: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("world", [(agent, state)], indirect=True)
+
+
+@case("claude", "usage_repeated_lines")
+def test_usage_on_repeated_lines_counts_once(world: FixtureWorld) -> None:
+    (session,) = sessions.one("67c30c86", world.env).sessions
+    assert session.tokens is not None
+    assert session.tokens.output == EXPECTED["claude"]["usage_repeated_lines"]["output_tokens"]
+
+
+@case("claude", "subagent_finished")
+def test_a_subagent_is_a_child_of_its_parent(world: FixtureWorld) -> None:
+    (alone,) = ask(world, "claude", since=0.0).sessions
+    parent, child = sorted(ask(world, "claude", since=0.0, children=True).sessions, key=lambda one: one.parent or "")
+    assert (alone.id, child.parent, child.status) == (parent.id, parent.id, "done")
+    (found,) = sessions.one(child.id, world.env).sessions
+    assert found.parent == parent.id
+
+
+@case("claude-2.1.325", "busy_subagent_after_end_turn")
+def test_a_running_subagent_runs_in_its_parents_process(world: FixtureWorld) -> None:
+    children = [one for one in ask(world, "claude-2.1.325", children=True).sessions if one.parent]
+    assert [(child.status, child.pid, child.inferred) for child in children] == [("running", 2515, True)]
+
+
+@case("codex", "running_subagent")
+def test_a_codex_subagent_has_its_own_lock(world: FixtureWorld) -> None:
+    rows = ask(world, "codex", children=True).sessions
+    assert {(row.status, row.pid) for row in rows} == {("running", 27960)}
+    assert sorted(bool(row.parent) for row in rows) == [False, True]
+    assert {entry["role"] for row in rows for entry in row.processes} == {"agent", "wrapper"}
+
+
+@case("codex", "waiting_approval_daemon")
+def test_the_daemon_owns_the_thread_and_its_client_is_no_stranger(world: FixtureWorld) -> None:
+    answer = ask(world, "codex")
+    (session,) = answer.sessions
+    assert (session.pid, session.link, session.inferred) == (25164, "exact", False)
+    assert session.waiting_for == "approval: touch /home/user/work/zz9"
+    assert answer.unattached == ()
+
+
+@case("claude", "bg_waiting_permission")
+def test_what_it_waits_for_is_said(world: FixtureWorld) -> None:
+    session = the_session(ask(world, "claude"), "bda6f0ac")
+    assert session.waiting_for == "permission prompt: Bash: touch /labhome/claude/tmp/bgperm"
+
+
+@case("claude-2.1.325", "bg_worker_killed9_before_respawn")
+def test_a_worker_that_may_come_back_names_its_daemon(world: FixtureWorld) -> None:
+    session = the_session(ask(world, "claude-2.1.325"), "21fea0ff")
+    assert session.process == "unknown"
+    assert "2967" in (session.reason or "")
+
+
+@case("claude-2.1.325", "headless_running_mid_model")
+def test_a_process_of_another_pid_namespace_is_not_dead(world: FixtureWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_code, "pid_domain", lambda: "linux:elsewhere:pid:[1]")
+    world.processes.by_pid.clear()
+    session = the_session(ask(world, "claude-2.1.325", since=0.0), "6f626dc2")
+    assert (session.status, session.process) == ("unknown", "unknown")
+
+
+def test_all_fixture_states_are_covered() -> None:
+    assert len(CASES) == 57
