@@ -13,7 +13,7 @@ demo: $(READY)  ## start demo agents in a temporary home and show what agentctl 
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) lint  ## lint, types and all tests that need no privileges
-	$(BIN)/python -m pytest -n 2 -m "not torture"
+	scripts/contained $(BIN)/python -m pytest -n 2
 
 lint: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -24,7 +24,7 @@ torture: $(READY)  ## the lies of session tools, as named tests on real processe
 	$(BIN)/python -m tests.torture
 
 bench: $(READY)  ## CPU of the commands as a ratio to bare python
-	$(BIN)/python bench/startup.py
+	scripts/contained $(BIN)/python bench/startup.py
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -48,6 +48,7 @@ STATES = {
 
 def snapshot(env_names: frozenset[str]) -> Processes:
     boot = boot_id()
+    taken_at = time.time()
     forget_terminals()
     rows = []
     unseen = 0
@@ -65,6 +66,7 @@ def snapshot(env_names: frozenset[str]) -> Processes:
     return Processes(
         boot,
         rows,
+        taken_at=taken_at,
         boot_time=time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) if LINUX else 0.0,
         ticks_per_second=TICKS_PER_SECOND,
         hidden=f"{unseen} processes could not be read" if unseen else hidepid(),
