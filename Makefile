@@ -24,7 +24,7 @@ torture: $(READY)  ## the lies of session tools, as named tests on real processe
 	$(BIN)/python -m tests.torture
 
 bench: $(READY)  ## CPU of the commands as a ratio to bare python
-	scripts/contained $(BIN)/python bench/startup.py
+	scripts/contained $(BIN)/python -m bench.startup
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

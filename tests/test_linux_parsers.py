@@ -232,14 +232,14 @@ def test_of_two_mounts_on_proc_only_the_upper_one_can_hide(monkeypatch: pytest.M
 
 
 def test_a_process_table_that_refuses_entries_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = linux.read
+    real = linux.read_row
 
-    def refuse(path: str, limit: int) -> bytes:
+    def refuse(path: str) -> bytes:
         if path == f"/proc/{os.getpid()}/stat":
             raise PermissionError
-        return real(path, limit)
+        return real(path)
 
-    monkeypatch.setattr(linux, "read", refuse)
+    monkeypatch.setattr(linux, "read_row", refuse)
     processes = linux.snapshot(frozenset())
     assert processes.hidden is not None
     assert not processes.gone(ProcessKey(processes.boot, os.getpid(), 1))

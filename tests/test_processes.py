@@ -95,7 +95,7 @@ def test_another_process_with_the_pid_is_not_it(source: Source, spawn: Spawn) ->
     child = spawn()
     key = true_key(child.pid)
     processes = look(source)
-    for other in (key._replace(start=key.start - 1), key._replace(start=key.start + 1)):
+    for other in (ProcessKey(key.boot, key.pid, key.start - 1), ProcessKey(key.boot, key.pid, key.start + 1)):
         assert processes.alive(other) is None
         assert processes.gone(other)
         assert processes.find(child.pid, other.start) is None
@@ -105,7 +105,7 @@ def test_another_process_with_the_pid_is_not_it(source: Source, spawn: Spawn) ->
 def test_another_boot_is_gone(source: Source, spawn: Spawn) -> None:
     key = true_key(spawn().pid)
     processes = look(source)
-    before = key._replace(boot="00000000-0000-0000-0000-000000000000")
+    before = ProcessKey("00000000-0000-0000-0000-000000000000", key.pid, key.start)
     assert processes.boot == key.boot
     assert processes.alive(before) is None
     assert processes.gone(before)
@@ -251,7 +251,7 @@ def test_the_open_files_of_a_process(source: Source, spawn: Spawn, tmp_path: Pat
     processes = look(source)
     row = row_of(processes, child)
     assert str(path.resolve()) in processes.open_files(row)
-    assert processes.open_files(row._replace(key=row.key._replace(start=row.key.start - 1))) == []
+    assert processes.open_files(row._replace(key=ProcessKey(row.key.boot, row.pid, row.key.start - 1))) == []
     end(child)
     assert processes.open_files(row) == []
 

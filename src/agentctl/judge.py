@@ -17,8 +17,6 @@ Absence is not death. A session has ended only by one of these rules, and each a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from agentctl.model import (
     AGENT,
     ALIVE,
@@ -45,6 +43,7 @@ from agentctl.model import (
     StoreView,
     Supervisor,
     Unattached,
+    Value,
     status_word,
 )
 
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 Name = tuple[str, str]  # (agent, session id)
 
 
-class World(NamedTuple):
+class World(Value):
     """Everything that is known at one moment."""
 
     processes: Processes
@@ -68,7 +67,7 @@ class World(NamedTuple):
     supervisors: tuple[Supervisor, ...] = ()
 
 
-class Case(NamedTuple):
+class Case(Value):
     """What concerns one session."""
 
     agent: str
@@ -81,7 +80,7 @@ class Case(NamedTuple):
     supervisors: tuple[Supervisor, ...]
 
 
-class Verdict(NamedTuple):
+class Verdict(Value):
     process: str
     turn: str
     rule: str
@@ -117,7 +116,7 @@ def judge(world: World) -> Judgement:
     cwds = {claim.key: claim.cwd for claim in world.claims if claim.role == AGENT}
     return Judgement(
         tuple(session_of(case, verdict, world.processes, wrappers, cwds) for case, verdict in verdicts.values()),
-        tuple(sorted(unattached_of(claim, world.processes) for claim in loose if claim.shown)),
+        tuple(unattached_of(claim) for claim in sorted(loose, key=claim_order) if claim.shown),
     )
 
 
@@ -193,9 +192,13 @@ def build_case(
         live=tuple(sorted(live, key=link_order)),
         dead=tuple(sorted((link for link in links if link not in live), key=link_order)),
         store=next((store for store in world.stores if (store.agent, store.root) == (name[0], root)), None),
-        blockers=tuple(sorted(claim for claim in loose if may_be_on(claim, name, root))),
-        supervisors=tuple(sorted(supervisors)),
+        blockers=tuple(sorted((claim for claim in loose if may_be_on(claim, name, root)), key=claim_order)),
+        supervisors=tuple(sorted(supervisors, key=lambda one: (one.key, one.why))),
     )
+
+
+def claim_order(claim: Claim) -> tuple[str, ProcessKey]:
+    return (claim.agent, claim.key)
 
 
 def link_order(link: Link) -> tuple[bool, int, ProcessKey]:
@@ -456,5 +459,5 @@ def clock(moment: float) -> str:
     return strftime("%H:%M:%S", localtime(moment))
 
 
-def unattached_of(claim: Claim, processes: Processes) -> Unattached:
+def unattached_of(claim: Claim) -> Unattached:
     return Unattached(claim.agent, claim.key.pid, claim.cwd, claim.why, claim.candidates or ())

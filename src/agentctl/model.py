@@ -5,7 +5,14 @@ A session is never stored: these values live for one query and are thrown away.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_: object):
+        return lambda cls: cls
+
 
 # The words of the two axes and the word for people. Plain strings, so that JSON and Python agree.
 ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
@@ -23,22 +30,76 @@ AGENT, WRAPPER, CLIENT, DAEMON, SPARE, HELPER = "agent", "wrapper", "client", "d
 EXACT, SOLE = "exact", "sole"
 
 
-class ProcessKey(NamedTuple):
+@dataclass_transform(frozen_default=True, eq_default=True)
+class Value:
+    """A frozen value with named fields: what typing.NamedTuple and dataclasses give, without the 10 ms of start-up
+    that they cost every command (docs/decisions/002-values.md). mypy checks it like a frozen dataclass."""
+
+    if not TYPE_CHECKING:
+        _fields = ()
+        _defaults = {}
+
+        def __init_subclass__(cls) -> None:
+            cls._fields = tuple(cls.__annotations__)
+            cls._defaults = {name: getattr(cls, name) for name in cls._fields if hasattr(cls, name)}
+
+        def __init__(self, *values: object, **named: object) -> None:
+            own = self.__dict__
+            own.update(self._defaults)
+            own.update(zip(self._fields, values, strict=False))
+            own.update(named)
+            if len(own) != len(self._fields) or len(values) > len(own):
+                raise TypeError(f"{type(self).__name__} takes {self._fields}, not {values} and {named}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._asdict().values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
+
+    def _replace(self, **changes: object) -> Self:
+        return type(self)(**{**self.__dict__, **changes})
+
+    def _asdict(self) -> dict[str, Any]:
+        """In the order of its fields: so a default can be read off the class, and a JSON shape off the value."""
+        return {name: self.__dict__[name] for name in type(self).__annotations__}
+
+
+class ProcessKey(tuple[str, int, int]):
     """Which process, and not only which pid: pids are reused, start times of one boot are not.
 
     `start` is field 22 of /proc/<pid>/stat on Linux (clock ticks after boot), microseconds elsewhere.
     Not guaranteed: two processes that were given the same pid within one tick (10 ms).
     """
 
-    boot: str
-    pid: int
-    start: int
+    __slots__ = ()
+
+    def __new__(cls, boot: str, pid: int, start: int) -> Self:
+        return super().__new__(cls, (boot, pid, start))
+
+    @property
+    def boot(self) -> str:
+        return self[0]
+
+    @property
+    def pid(self) -> int:
+        return self[1]
+
+    @property
+    def start(self) -> int:
+        return self[2]
 
     def __str__(self) -> str:
         return f"{self.boot}:{self.pid}:{self.start}"
 
 
-class Process(NamedTuple):
+class Process(Value):
     """One row of the kernel's process table."""
 
     key: ProcessKey
@@ -57,7 +118,7 @@ class Process(NamedTuple):
         return self.state == "T"
 
 
-class Details(NamedTuple):
+class Details(Value):
     """What is read only of candidates. None = could not be read, which is never the same as empty."""
 
     argv: tuple[str, ...] | None = None
@@ -68,7 +129,7 @@ class Details(NamedTuple):
     pids: tuple[int, ...] = ()  # its pid in every PID namespace it is in, outermost first
 
 
-class Evidence(NamedTuple):
+class Evidence(Value):
     """One fact, where it comes from, and whether it was seen or inferred."""
 
     source: str  # kernel | store | launch | api | rule
@@ -78,7 +139,7 @@ class Evidence(NamedTuple):
     inferred: bool = False
 
 
-class Problem(NamedTuple):
+class Problem(Value):
     """Something that could not be read. Never an absence, never an end."""
 
     agent: str
@@ -86,7 +147,7 @@ class Problem(NamedTuple):
     path: str | None = None
 
 
-class Tokens(NamedTuple):
+class Tokens(Value):
     input: int | None = None
     output: int | None = None
     cache_read: int | None = None
@@ -94,7 +155,7 @@ class Tokens(NamedTuple):
     reasoning: int | None = None
 
 
-class Record(NamedTuple):
+class Record(Value):
     """What an agent's own store says about one session. It never says whether its process lives.
 
     `turn` is how the last turn stands on disk: WORKING (begun, no end recorded), DONE, FAILED, INTERRUPTED,
@@ -131,7 +192,7 @@ class Record(NamedTuple):
     evidence: tuple[Evidence, ...] = ()
 
 
-class Link(NamedTuple):
+class Link(Value):
     """Which process is (or was) on which session, how that is proved, and what the process itself says it does.
 
     Whether `key` lives is not part of a link: the judge asks the process table.
@@ -155,7 +216,7 @@ class Link(NamedTuple):
     evidence: tuple[Evidence, ...] = ()
 
 
-class Claim(NamedTuple):
+class Claim(Value):
     """A live process that an agent recognises as its own."""
 
     agent: str
@@ -169,7 +230,7 @@ class Claim(NamedTuple):
     why: str = ""
 
 
-class Supervisor(NamedTuple):
+class Supervisor(Value):
     """An agent's own daemon that still has a session as unfinished and may bring it back."""
 
     agent: str
@@ -179,14 +240,14 @@ class Supervisor(NamedTuple):
     path: str | None = None
 
 
-class StoreView(NamedTuple):
+class StoreView(Value):
     agent: str
     root: str
     incomplete: str | None = None  # why a missing process proves nothing here
     unread: str | None = None  # why nothing could be read
 
 
-class Session(NamedTuple):
+class Session(Value):
     """One session as judged at one moment. What is not known is None: never guessed, never 0."""
 
     id: str
@@ -231,7 +292,7 @@ class Session(NamedTuple):
     path: str | None = None
 
 
-class Unattached(NamedTuple):
+class Unattached(Value):
     """A live process that an agent claims and no session explains: shown, never dropped, never made a session."""
 
     agent: str
@@ -242,12 +303,12 @@ class Unattached(NamedTuple):
     launch_id: str | None = None
 
 
-class Judgement(NamedTuple):
+class Judgement(Value):
     sessions: tuple[Session, ...]
     unattached: tuple[Unattached, ...]
 
 
-class Answer(NamedTuple):
+class Answer(Value):
     """What a query returns: the sessions, the live processes that no session explains, and what could not be read."""
 
     sessions: tuple[Session, ...]

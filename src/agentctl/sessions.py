@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import NamedTuple
 
 from agentctl import processes as process_table
 from agentctl import roots
@@ -32,6 +31,7 @@ from agentctl.model import (
     Session,
     StoreView,
     Supervisor,
+    Value,
 )
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ CORE_ENV = ("HOME", "TMUX", "TMUX_PANE", "AGENTCTL_LAUNCH")
 Stamp = tuple[int, int]  # (mtime in ns, size) of a record's file
 
 
-class Scope(NamedTuple):
+class Scope(Value):
     """What is asked for. It chooses what is shown and read, never what is true."""
 
     agents: tuple[str, ...] | None = None
@@ -103,7 +103,7 @@ def chosen(names: Iterable[str] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(found))
 
 
-class Look(NamedTuple):
+class Look(Value):
     answer: Answer
     doubtful: bool  # two states look alike at this moment
     moving: bool  # a session was written after the process table was read

@@ -165,12 +165,26 @@ def moment(value: object) -> float | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             seconds = value / 1000 if value > 1e11 else float(value)
         elif isinstance(value, str):
-            from datetime import datetime
-
-            seconds = datetime.fromisoformat(value).timestamp()
+            seconds = utc_seconds(value)
     except (ValueError, OverflowError):
         return None
     return seconds if 0 <= seconds < LATEST_MOMENT else None  # not so for NaN and infinity, either
+
+
+def utc_seconds(text: str) -> float:
+    """2026-11-15T18:36:49.146Z is what all agents write: it is taken apart here, which spares every command the import
+    of datetime. Everything else is datetime's."""
+    if len(text) >= 20 and text[-1] == "Z" and text[4] == text[7] == "-" and text[10] == "T" and text.isascii():
+        year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+        hour, minute, second = int(text[11:13]), int(text[14:16]), float(text[17:-1])
+        if year >= 1970 and 1 <= month <= 12 and 1 <= day <= 28 and hour < 24 and minute < 60 and second < 60:
+            # Days since 1970-01-01, counting the year from March so that the leap day is its last.
+            shifted, years = (month + 9) % 12, year - (month < 3)
+            days = years * 365 + years // 4 - years // 100 + years // 400 + (shifted * 153 + 2) // 5 + day - 719469
+            return ((days * 24 + hour) * 60 + minute) * 60 + second
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).timestamp()
 
 
 def text_or_none(value: object) -> str | None:

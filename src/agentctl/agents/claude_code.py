@@ -449,9 +449,10 @@ def children_in(folder: str) -> list[str]:
 
 def slug(cwd: str) -> str:
     """The folder of a working directory, as Claude names it. Lossy, and hashed when long: a hint, never an identity."""
-    units = os.path.realpath(cwd).encode("utf-16-le", "surrogatepass")
-    letters = (chr(int.from_bytes(units[at : at + 2], "little")) for at in range(0, len(units), 2))
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in letters)
+    return "".join(
+        char if char.isascii() and char.isalnum() else "--" if ord(char) > 0xFFFF else "-"  # per UTF-16 code unit
+        for char in os.path.realpath(cwd)
+    )
 
 
 def pid_domain() -> str:

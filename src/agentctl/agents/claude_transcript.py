@@ -6,9 +6,7 @@ file's age says anything. What counts is T: the last user or assistant record of
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens, Value
 from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
@@ -37,7 +35,7 @@ INTERESTING = (
 NEWER_MARK = b'"atis-latch"'
 
 
-class Tail(NamedTuple):
+class Tail(Value):
     """What the end of a transcript tells."""
 
     turn: str = IDLE
@@ -59,7 +57,7 @@ class Tail(NamedTuple):
     updated_at: float | None = None
 
 
-class Head(NamedTuple):
+class Head(Value):
     """What the beginning of a transcript tells."""
 
     prompt: str | None = None

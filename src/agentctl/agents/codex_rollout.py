@@ -6,9 +6,7 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens, Value
 from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
@@ -32,7 +30,7 @@ CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
 
-class Tail(NamedTuple):
+class Tail(Value):
     turn: str = IDLE
     reason: str = "no turn was begun"
     error: str | None = None
@@ -44,7 +42,7 @@ class Tail(NamedTuple):
     updated_at: float | None = None
 
 
-class Head(NamedTuple):
+class Head(Value):
     id: str | None = None
     cwd: str | None = None
     branch: str | None = None

@@ -8,11 +8,10 @@ the pid and the start ticks, and what the process does now. What the turn is: th
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from agentctl import model, stores
 from agentctl.agents import Candidates, home, option
-from agentctl.model import Details, Evidence, Link, Problem, Process, ProcessKey, Record, Supervisor, Tokens
+from agentctl.model import Details, Evidence, Link, Problem, Process, ProcessKey, Record, Supervisor, Tokens, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ class Store:
         return again if again is not None and again.key == link.key else link
 
 
-class Tail(NamedTuple):
+class Tail(Value):
     turn: str
     reason: str
     error: str | None = None

@@ -9,7 +9,7 @@ from agentctl.errors import AgentctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser, HelpFormatter, Namespace
     from typing import Protocol
 
     class Verb(Protocol):
@@ -78,7 +78,7 @@ def dispatch(argv: list[str]) -> int:
             prog=f"agentctl {name}",
             description=VERBS[name][1],
             epilog=verb.EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=help_format,
             allow_abbrev=False,
         )
         verb.add_arguments(parser)
@@ -89,7 +89,7 @@ def dispatch(argv: list[str]) -> int:
         usage="agentctl [-h] [--version] COMMAND ...",
         description=f"Supervise every coding agent on this machine: a list you can believe.\n\ncommands:\n{commands}",
         epilog=EXAMPLES + "\n`agentctl COMMAND --help` has the options and more examples.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=help_format,
         allow_abbrev=False,
     )
     parser.add_argument("--version", "-V", action="store_true", help="print the version and exit")
@@ -103,6 +103,15 @@ def dispatch(argv: list[str]) -> int:
         parser.error(f"unknown command {args.command!r}; known: {', '.join(VERBS)}")
     parser.print_help()
     return 0
+
+
+def help_format(prog: str) -> HelpFormatter:
+    """argparse finds the width of the terminal with shutil, for every option that is added: 4 ms of every command."""
+    from argparse import RawDescriptionHelpFormatter
+
+    from agentctl.cli.output import width
+
+    return RawDescriptionHelpFormatter(prog, width=min(width(), 120) - 2)
 
 
 def load(name: str) -> Verb:
