@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint torture bench clean
+.PHONY: help demo test lint torture bench screenshot clean
 
 help:  ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ torture: $(READY)  ## the lies of session tools, as named tests on real processe
 
 bench: $(READY)  ## CPU of the commands as a ratio to bare python
 	scripts/contained $(BIN)/python -m bench.startup
+
+screenshot: $(READY)  ## draw the picture in the README anew, from a real run
+	$(BIN)/python scripts/screenshot.py
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

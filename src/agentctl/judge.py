@@ -1,18 +1,6 @@
 """The judge: what is true of every session, from one reading of the world. Pure: no I/O, no clock, no agent names.
 
-Absence is not death. A session has ended only by one of these rules, and each answer names the one that decided:
-
-  alive      a live process is proved to be on it (exact), or is the only one that can be (sole, inferred)
-  closed     no process is on it, and its last turn is closed in its store
-  key-gone   the process recorded for it is proved gone, in mid-turn
-  exhausted  the table is complete for its store, and no live process of its agent can be on it
-  supervised its agent's own daemon lives and still has it as unfinished: it may be brought back
-  candidate  a live process may be on it, which cannot be told
-  unseen     the table is not complete for its store, so a missing process proves nothing
-  elsewhere  its process was recorded in another PID namespace or boot
-  parent     a sub-agent, in its parent's process
-  unread     its store could not be read
-  newer      its record was written after the process table was read, so the table says nothing of its writer
+Absence is not death: a session has ended only by one of RULES, and each answer names the rule that decided.
 """
 
 from __future__ import annotations
@@ -54,6 +42,20 @@ if TYPE_CHECKING:
     from agentctl.processes import Processes
 
 Name = tuple[str, str]  # (agent, session id)
+
+RULES = {
+    "alive": "a live process is proved to be on it, or is the only one that can be",
+    "closed": "no process is on it, and its last turn is closed in its store",
+    "key-gone": "the process recorded for it is proved gone, in mid-turn",
+    "exhausted": "the process table is complete for its store, and no live process of its agent can be on it",
+    "supervised": "its agent's own daemon lives and still has it as unfinished: it may be brought back",
+    "candidate": "a live process may be on it, and it cannot be told whether it is",
+    "unseen": "the process table is not complete for its store: a missing process proves nothing",
+    "elsewhere": "its process was recorded where we cannot look: another PID namespace or machine",
+    "newer": "its record was written after the process table was read, so the table says nothing of its writer",
+    "parent": "a sub-agent, in its parent's process",
+    "unread": "its store could not be read, or says nothing of its turn",
+}
 
 
 class World(Value):
@@ -413,27 +415,18 @@ def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evi
     found: list[Evidence] = []
     for link in case.live:
         row = processes.alive(link.key)
+        since = f"alive since {clock(processes.started_at(link.key))} (tick {link.key.start})"
         state = f", {row.comm}, state {row.state}" if row else ""
-        found.append(
-            Evidence("kernel", f"pid {link.key.pid} is alive since tick {link.key.start}{state}", pid=link.key.pid)
-        )
+        found.append(Evidence("kernel", f"pid {link.key.pid} is {since}{state}", pid=link.key.pid))
         found.extend(link.evidence)
     for link in case.dead:
-        gone = processes.gone(link.key)
-        found.append(
-            Evidence("kernel", f"pid {link.key.pid} of start {link.key.start} is {'gone' if gone else 'not seen'}")
-        )
+        seen = "gone" if processes.gone(link.key) else "not seen"
+        found.append(Evidence("kernel", f"pid {link.key.pid} of start tick {link.key.start} is {seen}"))
         found.extend(link.evidence)
     if case.record:
         found.extend(case.record.evidence)
     found.extend(verdict.evidence)
-    found.append(
-        Evidence(
-            "rule",
-            f"{verdict.rule}: {verdict.reason or status_word(verdict.process, verdict.turn)}",
-            inferred=verdict.inferred,
-        )
-    )
+    found.append(Evidence("rule", f"{verdict.rule}: {RULES[verdict.rule]}", inferred=verdict.inferred))
     return tuple(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentctl.agents import load
 from agentctl.cli import output
+from agentctl.judge import RULES
 from agentctl.sessions import one
 
 TYPE_CHECKING = False
@@ -55,7 +56,9 @@ def show(session: Session, answer: Answer) -> None:
         print(f"  waits for  {output.plain(session.waiting_for)}")
     print(f"  process    {session.process}" + (f" (pid {session.pid}, link {session.link})" if session.pid else ""))
     print(f"  turn       {session.turn}" + (f" (last: {session.last_turn})" if session.last_turn else ""))
-    print(f"  decided by {session.rule}: {output.plain(session.reason) or session.status}")
+    if session.reason:
+        print(f"  reason     {output.plain(session.reason)}")
+    print(f"  rule       {session.rule}: {RULES[session.rule]}")
     print(f"  inferred   {'yes: not firm' if session.inferred else 'no'}")
     if certified(session) is False:
         known = ", ".join(load(session.agent).CERTIFIED)
