@@ -42,7 +42,8 @@ def record() -> str:
 
 def draw(text: str) -> str:
     lines = [line.rstrip() for line in text.split("\n")]
-    width, height = COLUMNS * LETTER + 2 * MARGIN, len(lines) * LINE + 2 * MARGIN
+    longest = max(len(SGR.sub("", line)) for line in lines)
+    width, height = longest * LETTER + 2 * MARGIN, len(lines) * LINE + 2 * MARGIN
     rows = []
     for index, line in enumerate(lines):
         y = MARGIN + LINE * (index + 0.75)

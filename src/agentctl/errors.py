@@ -12,6 +12,8 @@ A message names the path or the pid and ends with what to do next.
 
 from __future__ import annotations
 
+SHOWN = 20
+
 
 class AgentctlError(Exception):
     exit_code = 1
@@ -28,7 +30,9 @@ class NotFound(AgentctlError):
 class Ambiguous(NotFound):
     def __init__(self, prefix: str, candidates: list[str]) -> None:
         self.candidates = candidates
-        shown = "\n".join(f"  {candidate}" for candidate in candidates)
+        shown = "\n".join(f"  {candidate}" for candidate in candidates[:SHOWN])
+        if len(candidates) > SHOWN:
+            shown += f"\n  and {len(candidates) - SHOWN} more"
         super().__init__(f"{prefix!r} is the beginning of {len(candidates)} session ids; use more of it:\n{shown}")
 
 

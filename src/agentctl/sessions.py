@@ -153,7 +153,8 @@ def look(agents: list[Agent], scope: Scope, env: Mapping[str, str], stamps: Mapp
     world = World(
         processes,
         tuple(StoreView(one.agent.NAME, one.store.root, one.incomplete, one.unread) for one in found if not one.absent),
-        tuple(record for reading in found for record in reading.records.values()),
+        # Copies: a store that was given up on may still be filling its own in its thread.
+        tuple(record for reading in found for record in list(reading.records.values())),
         tuple(link for reading in found for link in reading.links),
         claims,
         tuple(supervisor for reading in found for supervisor in reading.supervisors),
@@ -169,7 +170,7 @@ def look(agents: list[Agent], scope: Scope, env: Mapping[str, str], stamps: Mapp
         answer,
         doubtful=any(link.doubt and link.id in ids for link in world.links),
         moving=any(session.process == UNKNOWN and session.id in newer for session in shown),
-        stamps={path: stamp for reading in found for path, stamp in reading.stamps.items()},
+        stamps={path: stamp for reading in found for path, stamp in list(reading.stamps.items())},
     )
 
 
@@ -208,15 +209,18 @@ def read_records(
     processes: Processes,
     stamps: Mapping[str, Stamp],
 ) -> Callable[[], None]:
+    matches: set[str] = set()
+
     def read_one(id: str) -> None:
         if id not in reading.records:
-            asked_for = scope.prefix is not None and id.startswith(scope.prefix)
-            record = reading.store.record(id, tokens=scope.tokens and asked_for)
+            record = reading.store.record(id, tokens=scope.tokens and matches == {id})
             if record is not None:
                 reading.records[id] = with_freshness(record, reading, processes.taken_at, stamps)
         reading.progress += 1
 
     def run() -> None:
+        if scope.prefix is not None:
+            matches.update(reading.store.find(scope.prefix))
         # What a process is on, or may be on. One that is surely gone has ended: read only if ended ones are asked for.
         unsettled = [link for link in reading.links if not surely_gone(link, reading, processes)]
         wanted = dict.fromkeys(link.id for link in unsettled)
@@ -229,8 +233,7 @@ def read_records(
         if scope.since is not None or unsure:
             since = time.time() - RECENT if scope.since is None else scope.since
             wanted.update(dict.fromkeys(reading.store.recent(since)))
-        if scope.prefix is not None:
-            wanted.update(dict.fromkeys(reading.store.find(scope.prefix)))
+        wanted.update(dict.fromkeys(sorted(matches)))
         for id in wanted:
             read_one(id)
         for id in [record.parent for record in reading.records.values() if record.parent is not None]:

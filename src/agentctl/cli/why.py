@@ -67,6 +67,8 @@ def show(session: Session, answer: Answer) -> None:
         )
     print("\nevidence")
     for fact in session.evidence:
+        if fact.source == "rule" and not fact.pid:
+            continue  # said above
         where = f"  [{output.tilde(fact.path)}]" if fact.path else ""
         print(f"  {fact.source:<7} {output.plain(fact.fact)}{' (inferred)' if fact.inferred else ''}{where}")
     if session.rejected:

@@ -45,6 +45,7 @@ class Processes:
         self.hidden = hidden
         self._read_details = read_details
         self._details: dict[int, Details | None] = {}
+        self.knows_locks = locks is not None
         self._locks = locks or {}
         self._lock_identity = lock_identity
         self._absent = absent

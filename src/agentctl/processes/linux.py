@@ -193,12 +193,13 @@ def open_files(process: Process) -> list[str]:
     return found if still_has_its_pid(process) else []
 
 
-def flocks() -> dict[tuple[int, int, int], tuple[int, ...]]:
-    """(major, minor, inode) -> holders, from /proc/locks. Never by trying the lock: that breaks the agent's own try."""
+def flocks() -> dict[tuple[int, int, int], tuple[int, ...]] | None:
+    """(major, minor, inode) -> holders, from /proc/locks; None = cannot be read. Never by trying the lock: that breaks
+    the agent's own try."""
     try:
         lines = read(f"{PROC}/locks", 16 * 1024 * 1024).split(b"\n")
     except OSError:
-        return {}
+        return None
     found: dict[tuple[int, int, int], tuple[int, ...]] = {}
     for line in lines:
         fields = line.split()
