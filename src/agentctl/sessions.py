@@ -12,7 +12,7 @@ import time
 
 from agentctl import processes as process_table
 from agentctl import roots
-from agentctl.agents import TABLE, load_all, resolve
+from agentctl.agents import TABLE, load, load_all, resolve
 from agentctl.errors import Ambiguous, NotFound, UsageError
 from agentctl.judge import World, judge
 from agentctl.model import (
@@ -76,11 +76,11 @@ def query(scope: Scope, env: Mapping[str, str] | None = None) -> Answer:
     return found.answer
 
 
-def one(prefix: str, env: Mapping[str, str] | None = None) -> Answer:
+def one(prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool = True) -> Answer:
     """The session that this is the id, or the beginning of the id, of. Sub-agents are found, too."""
     if not prefix:
         raise UsageError("an empty session id; `agentctl list -a` shows the ids")
-    answer = query(Scope(prefix=prefix, children=True, tokens=True), env)
+    answer = query(Scope(prefix=prefix, children=True, tokens=tokens), env)
     exact = [session for session in answer.sessions if session.id == prefix]
     found = exact or [session for session in answer.sessions if session.id.startswith(prefix)]
     if not found:
@@ -89,6 +89,13 @@ def one(prefix: str, env: Mapping[str, str] | None = None) -> Answer:
     if len(found) > 1:
         raise Ambiguous(prefix, [f"{session.id}  {session.agent}  {session.status}" for session in found])
     return answer._replace(sessions=(found[0],))
+
+
+def open_store_of(session: Session) -> Store:
+    """The store that a judged session came from, ready to read its messages."""
+    store = load(session.agent).open_store(session.store or "")
+    store.survey()
+    return store
 
 
 def chosen(names: Iterable[str] | None) -> tuple[str, ...] | None:

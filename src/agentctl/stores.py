@@ -79,14 +79,14 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def lines_backward(path: str, limit: int) -> Iterator[bytes]:
-    """The lines of a file from the last to the first, reading at most `limit` bytes.
+def lines_backward(path: str, limit: int, end: int | None = None) -> Iterator[bytes]:
+    """The lines of a file (or of its first `end` bytes) from the last to the first, reading at most `limit` bytes.
 
     An unfinished last line (no newline yet) is given as it is: decode() says whether it is whole.
     """
     fd = open_regular(path)
     try:
-        position = os.fstat(fd).st_size
+        position = os.fstat(fd).st_size if end is None else end
         pieces: list[bytes] = []  # of the line that reaches back over chunks, last piece first
         length = 0
         while position > 0 and limit > 0:
@@ -129,6 +129,40 @@ def lines_forward(path: str, limit: int) -> Iterator[bytes]:
                 if length <= LINE_LIMIT and (whole := b"".join(pieces)):
                     yield whole
                 pieces, length = [line], len(line)
+    finally:
+        os.close(fd)
+
+
+def end_of_lines(path: str) -> tuple[int, int]:
+    """(inode, the offset behind the last whole line): from where lines_since() goes on."""
+    fd = open_regular(path)
+    try:
+        found = os.fstat(fd)
+        position = found.st_size
+        while position > 0:
+            size = min(CHUNK, position)
+            newline = os.pread(fd, size, position - size).rfind(b"\n")
+            if newline >= 0:
+                return found.st_ino, position - size + newline + 1
+            position -= size
+        return found.st_ino, 0
+    finally:
+        os.close(fd)
+
+
+def lines_since(path: str, cursor: tuple[int, int], limit: int) -> tuple[list[bytes], tuple[int, int], bool]:
+    """The whole lines that were added behind a cursor, the new cursor, and whether the file is another one now (then
+    the lines are from its beginning). At most `limit` bytes a call; a line longer than that is passed over."""
+    fd = open_regular(path)
+    try:
+        found = os.fstat(fd)
+        restarted = found.st_ino != cursor[0] or found.st_size < cursor[1]
+        start = 0 if restarted else cursor[1]
+        data = os.pread(fd, limit, start)
+        end = data.rfind(b"\n") + 1
+        if end == 0 and len(data) == limit:
+            return [], (found.st_ino, start + limit), restarted
+        return data[:end].splitlines(), (found.st_ino, start + end), restarted
     finally:
         os.close(fd)
 

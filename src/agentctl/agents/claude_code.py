@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 
-from agentctl.agents import Candidates, home, option
-from agentctl.agents.claude_transcript import Tail, count_tokens, read_head, read_tail
+from agentctl.agents import Candidates, home, jsonl, option
+from agentctl.agents.claude_transcript import Tail, count_tokens, messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -30,6 +30,7 @@ from agentctl.model import (
     Details,
     Evidence,
     Link,
+    Page,
     Problem,
     Process,
     ProcessKey,
@@ -344,6 +345,17 @@ class Store:
             parent=parent,
             evidence=(Evidence("store", tail.reason, path),),
         )
+
+    def messages(self, id: str, count: int) -> Page:
+        path = self._any_transcript(id)
+        return jsonl.newest(path, count, messages_of) if path else Page(())
+
+    def messages_after(self, id: str, cursor: object) -> Page:
+        path = self._any_transcript(id)
+        return jsonl.after(path, cursor, messages_of) if path else Page((), cursor)
+
+    def _any_transcript(self, id: str) -> str | None:
+        return self._transcript(id) or (child[0] if (child := self._child_transcript(id)) else None)
 
     def _record_of_registration(self, id: str) -> Record | None:
         """A session that has a process (or had one) but no transcript: fresh, or run without persistence."""

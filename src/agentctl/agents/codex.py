@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import time
 
-from agentctl.agents import Candidates, home
-from agentctl.agents.codex_rollout import Tail, count_tokens, read_head, read_tail
+from agentctl.agents import Candidates, home, jsonl
+from agentctl.agents.codex_rollout import Tail, count_tokens, messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -29,6 +29,7 @@ from agentctl.model import (
     Details,
     Evidence,
     Link,
+    Page,
     Problem,
     Process,
     Record,
@@ -321,6 +322,14 @@ class Store:
             if child and child > id and read_head(f"{folder}/{name}").parent == id:
                 found.append(child)
         return sorted(found)
+
+    def messages(self, id: str, count: int) -> Page:
+        path = self._rollout(id)
+        return jsonl.newest(path, count, messages_of) if path else Page(())
+
+    def messages_after(self, id: str, cursor: object) -> Page:
+        path = self._rollout(id)
+        return jsonl.after(path, cursor, messages_of) if path else Page((), cursor)
 
     # What a live process does
 
