@@ -129,6 +129,7 @@ class Reading:
         self.links: list[Link] = []
         self.supervisors: list[Supervisor] = []
         self.records: dict[str, Record] = {}
+        self.asked: set[str] = set()  # the sessions whose record was asked for
         self.stamps: dict[str, Stamp] = {}
         self.progress = 0
 
@@ -157,6 +158,7 @@ def look(agents: list[Agent], scope: Scope, env: Mapping[str, str], stamps: Mapp
     in_parallel(
         [(reading, read_records(reading, scope, claims, processes, stamps)) for reading in found if reading.usable]
     )
+    in_parallel([(reading, read_copies(reading, found, processes, stamps)) for reading in found if reading.usable])
     world = World(
         processes,
         tuple(StoreView(one.agent.NAME, one.store.root, one.incomplete, one.unread) for one in found if not one.absent),
@@ -219,6 +221,7 @@ def read_records(
     matches: set[str] = set()
 
     def read_one(id: str) -> None:
+        reading.asked.add(id)
         if id not in reading.records:
             record = reading.store.record(id, tokens=scope.tokens and matches == {id})
             if record is not None:
@@ -243,17 +246,41 @@ def read_records(
         wanted.update(dict.fromkeys(sorted(matches)))
         for id in wanted:
             read_one(id)
-        for id in [record.parent for record in reading.records.values() if record.parent is not None]:
-            read_one(id)
-        if scope.children:
-            for id in list(reading.records):
-                if scope.prefix is None or id.startswith(scope.prefix):
-                    for child in reading.store.children(id):
-                        read_one(child)
+        below = [id for id in reading.records if scope.prefix is None or id.startswith(scope.prefix)]
+        walked = set(below)
+        for id in below if scope.children else ():  # grows: sub-agents have sub-agents
+            for child in reading.store.children(id):
+                read_one(child)
+                if child not in walked:
+                    walked.add(child)
+                    below.append(child)
+        above = list(reading.records)
+        for id in above:  # grows up to the top
+            parent = reading.records[id].parent if id in reading.records else None
+            if parent is not None and parent not in reading.asked:
+                read_one(parent)
+                above.append(parent)
+
+    return run
+
+
+def read_copies(
+    reading: Reading, found: list[Reading], processes: Processes, stamps: Mapping[str, Stamp]
+) -> Callable[[], None]:
+    """What another store of the agent has of a session is read here, too: every question is judged from all of it."""
+
+    def run() -> None:
+        others = [one for one in found if one.agent is reading.agent]
+        wanted = {id for one in others for id in list(one.asked)}
+        for id in sorted(wanted - reading.asked):
+            record = reading.store.record(id)
+            if record is not None:
+                reading.records[id] = with_freshness(record, reading, processes.taken_at, stamps)
+            reading.progress += 1
         reading.links = [
             reading.store.observe(link, reading.records.get(link.id), processes) if processes.alive(link.key) else link
             for link in reading.links
-            if link in unsettled or link.id in reading.records
+            if link.id in wanted
         ]
 
     return run
