@@ -26,7 +26,20 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 # Each may import what stands before it. A new module finds its place here.
-ORDER = ("model", "errors", "config", "processes", "stores", "agents", "roots", "judge", "sessions", "cli")
+ORDER = (
+    "model",
+    "errors",
+    "config",
+    "processes",
+    "stores",
+    "agents",
+    "roots",
+    "readings",
+    "claims",
+    "judge",
+    "sessions",
+    "cli",
+)
 ANYTHING_LAZILY = ("__init__", "__main__")
 ON_ITS_OWN = "demo"
 

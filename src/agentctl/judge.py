@@ -323,7 +323,9 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
 def decide_unread(case: Case, world: World) -> Verdict:
     silent = "its store says nothing of its turn" if case.record else "no record of it was read"
     why = (case.record.reason if case.record else None) or silent
-    gone = proved_gone(case, world) is not None and not case.blockers
+    # How it ended cannot be told, but that it has may be: nothing can be on it.
+    exhausted = case.record is not None and case.record.parent is None and why_incomplete(case, world) is None
+    gone = (exhausted or proved_gone(case, world) is not None) and not case.blockers
     return Verdict(GONE if gone else UNKNOWN, UNKNOWN, "unread", why)
 
 
@@ -472,7 +474,10 @@ def rejected_of(case: Case, processes: Processes) -> list[str]:
 def clock(moment: float) -> str:
     from time import localtime, strftime
 
-    return strftime("%H:%M:%S", localtime(moment))
+    try:
+        return strftime("%H:%M:%S", localtime(moment))
+    except (OverflowError, OSError, ValueError):
+        return "at no time"  # of a start that somebody made up
 
 
 def unattached_of(claim: Claim) -> Unattached:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
+TOO_LONG = b"(too long to be read)"  # stands for what was passed over
 TORN_TRIES = 4
 TORN_PAUSE = 0.004
 LATEST_MOMENT = 253402214400.0  # 9999-12-31: the last day that every clock and time zone can show
@@ -70,7 +71,7 @@ def read_json(path: str) -> dict[str, Any]:
     raise Torn(f"not a JSON object: {path}")
 
 
-def decode(line: bytes) -> dict[str, Any] | None:
+def decode(line: bytes | str) -> dict[str, Any] | None:
     """One JSONL line, or None if it is torn, foreign or absurd."""
     try:
         value = json.loads(line)
@@ -79,10 +80,11 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def lines_backward(path: str, limit: int, end: int | None = None) -> Iterator[bytes]:
+def lines_backward(path: str, limit: int, end: int | None = None, *, tell: bool = False) -> Iterator[bytes]:
     """The lines of a file (or of its first `end` bytes) from the last to the first, reading at most `limit` bytes.
 
-    An unfinished last line (no newline yet) is given as it is: decode() says whether it is whole.
+    An unfinished last line (no newline yet) is given as it is: decode() says whether it is whole. With `tell`, a line
+    that is too long is given as TOO_LONG, and so is the rest of the file where the limit was reached.
     """
     fd = open_regular(path)
     try:
@@ -101,6 +103,8 @@ def lines_backward(path: str, limit: int, end: int | None = None) -> Iterator[by
                 length += len(line)
                 if 0 < length <= LINE_LIMIT:
                     yield line + b"".join(reversed(pieces))
+                elif length and tell:
+                    yield TOO_LONG
                 pieces, length = [], 0
             length += len(rest)
             if length <= LINE_LIMIT:
@@ -109,6 +113,8 @@ def lines_backward(path: str, limit: int, end: int | None = None) -> Iterator[by
                 pieces = []  # too long to keep: its length tells
         if position == 0 and 0 < length <= LINE_LIMIT:
             yield b"".join(reversed(pieces))
+        elif tell and (length or position):
+            yield TOO_LONG
     finally:
         os.close(fd)
 
@@ -165,6 +171,14 @@ def lines_since(path: str, cursor: tuple[int, int], limit: int) -> tuple[list[by
         return data[:end].splitlines(), (found.st_ino, start + end), restarted
     finally:
         os.close(fd)
+
+
+def real_path(path: str) -> str:
+    """Of a path that somebody wrote into a file: what no file system can have (a NUL, a loop) stays as it is."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
 
 
 def names(folder: str) -> list[str]:

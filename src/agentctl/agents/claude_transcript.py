@@ -6,8 +6,8 @@ file's age says anything. What counts is T: the last user or assistant record of
 
 from __future__ import annotations
 
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Message, Tokens, Value
-from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
+from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
     max_turns = False
     read = 0
-    for line in lines_backward(path, TAIL_LIMIT):
+    for line in lines_backward(path, TAIL_LIMIT, tell=True):
+        if line is TOO_LONG and not decided:
+            return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
         read += len(line) + 1
         if decided and read > COMFORT_LIMIT:
             break

@@ -6,8 +6,8 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 
 from __future__ import annotations
 
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Message, Tokens, Value
-from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
+from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def read_tail(path: str) -> Tail:
     pending: list[tuple[str, str, str]] = []
     started = False
     last_item: dict[str, Any] | None = None  # for rollouts of versions that kept no task_started
-    for line in lines_backward(path, TAIL_LIMIT):
+    for line in lines_backward(path, TAIL_LIMIT, tell=True):
+        if line is TOO_LONG:
+            return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
         first_look = tail.updated_at is None
         if not first_look and last_item is not None and not any(mark in line for mark in INTERESTING):
             continue
@@ -137,7 +139,7 @@ def describe_call(payload: dict[str, Any]) -> str:
     """A tool call as a person would say it."""
     name = str(payload.get("name"))
     arguments = payload.get("arguments")
-    given = decode(arguments.encode()) if isinstance(arguments, str) else None
+    given = decode(arguments) if isinstance(arguments, str) else None
     command = given.get("cmd") or given.get("command") if given else None
     if isinstance(command, list):
         command = " ".join(str(word) for word in command)
