@@ -52,6 +52,13 @@ class Entry:
     model: str = ""
     agent: str = ""  # the client's own words: user-agent
     ids: tuple[tuple[str, str], ...] = ()  # headers that name a session
+    pid: int | None = None  # the process that asked, where `identify` can tell
+
+    @property
+    def session(self) -> str | None:
+        """The id that the client itself gives its conversation."""
+        own = {name: value for name, value in self.ids if "parent" not in name and "root" not in name}
+        return own.get("thread-id") or next(iter(own.values()), None)
 
 
 class ClientGone(Exception):
@@ -62,9 +69,18 @@ class ModelServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, port: int = 0, *, log: IO[str] | None = None, side_calls: bool = True) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        log: IO[str] | None = None,
+        side_calls: bool = True,
+        identify: Callable[[int], int | None] = lambda port: None,
+    ) -> None:
+        """`identify` may tell the pid behind a local port, while its connection is open."""
         super().__init__(("127.0.0.1", port), Handler)
         self.side_calls = side_calls
+        self.identify = identify
         self.entries: list[Entry] = []
         self.unknown: list[str] = []  # requests that no wire knows
         self.closing = threading.Event()
@@ -160,6 +176,7 @@ class Handler(BaseHTTPRequestHandler):
             if any(word in name.lower() for word in NAMING_HEADERS)
         )
         agent = str(self.headers.get("user-agent") or "")
+        pid = self.server.identify(int(self.client_address[1]))
 
         def note(event: str) -> None:
             self.server.note(
@@ -175,6 +192,7 @@ class Handler(BaseHTTPRequestHandler):
                     ask.model,
                     agent,
                     ids,
+                    pid,
                 )
             )
 
