@@ -2,7 +2,8 @@
 `python -m tests.lab.watch FILE`, until its stdin is closed; one line of JSON per question.
 
 `judge` then holds every answer against the truth: no session may be called ended while the process that is on it was
-seen alive after the answer, and none alive through a process that was not there before the question.
+seen alive after the answer, and none alive through a process that was dead before the question. Between the two lies
+the short time in which the kernel takes a process down: there both words are right.
 """
 
 from __future__ import annotations
@@ -16,32 +17,49 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import agentctl
-from tests.lab.running import Key, table
+from tests.lab.running import DEAD, Key, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 INTERVAL = 0.05
+PF_EXITING = 0x4
 
 
-def living() -> list[Key]:
-    return [row.key for row in table().values() if not row.dead or has_live_threads(row.key.pid)]
+def present() -> list[Key]:
+    """Not dead: not yet only a zombie. What is being taken down counts."""
+    return [row.key for row in table().values() if any(state not in DEAD for state, _ in threads(row.key.pid))]
 
 
-def has_live_threads(pid: int) -> bool:
-    """A zombie whose other threads still run is not dead."""
+def able() -> list[Key]:
+    """Has a thread that will run code of its own again. One that the kernel is taking down (PF_EXITING) will not,
+    though its row stays until its memory is freed."""
+    return [
+        row.key
+        for row in table().values()
+        if any(state not in DEAD and not flags & PF_EXITING for state, flags in threads(row.key.pid))
+    ]
+
+
+def threads(pid: int) -> Iterator[tuple[str, int]]:
+    """(state, flags) of each thread: a leader that ended while others go on is no end."""
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
-        states = [open(f"/proc/{pid}/task/{task}/stat").read().rpartition(")")[2].split()[0] for task in tasks]
-    except (OSError, IndexError):
-        return False
-    return any(state not in "ZXx" for state in states)
+    except OSError:
+        return
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # this thread ended
+        yield fields[0], int(fields[6])
 
 
 def sample() -> dict[str, Any]:
-    before, began = living(), time.monotonic()
+    before, began = present(), time.monotonic()
     answer = agentctl.list_sessions(ended_since=0)
-    ended, after = time.monotonic(), living()
+    ended, after = time.monotonic(), able()
     return {
         "began": began,
         "ended": ended,
