@@ -19,7 +19,13 @@ HEAD_LIMIT = 512 * 1024
 
 INTERRUPT_MARK = "[Request interrupted by user"
 LOCAL_COMMAND_MARKS = ("<command-name>", "<command-message>", "<local-command", "<bash-input>", "<bash-stdout>")
-REFUSED_MARKS = ("requested permissions to", "doesn't want to proceed with this tool use", "Permission to use")
+REFUSED_MARKS = (
+    "requested permissions to",
+    "doesn't want to proceed with this tool use",
+    "Permission to use",
+    "was blocked. For security, Claude Code",
+    "needs approval. ",
+)
 SYNTHETIC = "<synthetic>"
 
 # A line is decoded only if it holds one of these. Inside a JSON string the quotes are escaped: text cannot fake it.
@@ -67,9 +73,14 @@ class Head(Value):
 
 
 def read_tail(path: str, *, sidechain: bool = False) -> Tail:
-    """Walk back from the end until T, the prompt of its turn and the last model are known."""
+    """Walk back from the end until T, the prompt of its turn and the last model are known.
+
+    The lines of a first turn can stand in another order than they were written in (seen: the answer before its prompt):
+    of the records that are looked at, the one with the latest time is T.
+    """
     tail = Tail()
     decided = False  # T was found
+    latest: float | None = None  # its time
     anchored = False  # the last record that a model or a person wrote was found: end markers stand after it
     ended_with: set[str] = set()  # end markers after the anchor
     newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
@@ -101,8 +112,9 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
             if not is_conversation(record):
                 continue
             anchored = anchored or is_anchor(record)
-            if not decided:
-                tail, decided = judge_turn(tail, record, max_turns), True
+            when = moment(record.get("timestamp"))
+            if not decided or (when is not None and latest is not None and when > latest):
+                tail, decided, latest = judge_turn(undecided(tail), record, max_turns), True, when
             elif is_tool_result(record):
                 if tail.turn == DONE and refusal(record):
                     tail = tail._replace(refused=tail.refused + 1)
@@ -111,6 +123,11 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     newer = newer or "cost-state" in ended_with
     orderly = "cost-state" in ended_with if newer else "last-prompt" in ended_with
     return tail._replace(orderly=orderly if decided else None)
+
+
+def undecided(tail: Tail) -> Tail:
+    """The same, but for what T said of its turn."""
+    return tail._replace(error=None, pending=None, pending_id=None, pending_tool=None, inferred=False, refused=0)
 
 
 def with_title(tail: Tail, record: dict[str, Any]) -> Tail:
@@ -223,7 +240,10 @@ def is_interrupt(record: dict[str, Any]) -> bool:
 
 
 def refusal(record: dict[str, Any]) -> bool:
-    """A tool result that says that the tool was not allowed to run."""
+    """A tool result that says that the tool was not allowed to run: in a field of its own, or (older) in its text."""
+    decision = record.get("permissionDecision")
+    if record.get("toolDenialKind") or (isinstance(decision, dict) and decision.get("decision") == "reject"):
+        return True
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():
