@@ -59,6 +59,7 @@ OTHER_COMMANDS = frozenset(
     "login logout mcp mcp-server plugin completion update doctor sandbox debug execpolicy apply archive unarchive "
     "delete cloud features agents help queue remote-control".split()
 )
+ASKS = "request_user_input"  # a tool that does nothing but ask the person: unanswered, it waits
 DAY = 24 * 60 * 60
 TOKEN_LIMIT = 256 * 1024 * 1024
 NAME_LIMIT = 4 * 1024 * 1024
@@ -360,6 +361,8 @@ class Store:
     def _observe_open_turn(self, link: Link, record: Record, process: Process, processes: Processes) -> Link:
         """On disk an approval looks like a running command; a command that runs has a process that says so."""
         calls = self._tails[record.id].pending if record.id in self._tails else ()
+        if calls and calls[-1][1] == ASKS:
+            return link._replace(turn=WAITING, waiting_for=f"input: {calls[-1][2]}")
         if not calls or record.policy == "never":
             return link._replace(turn=WORKING)
         running = {
