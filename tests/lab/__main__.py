@@ -213,6 +213,8 @@ def tell(result: Result) -> None:
     watched = f"{facts['samples']} answers" if "samples" in facts else ""
     if facts.get("unsure"):
         watched += f", {facts['unsure']} unknown while alive"
+    if facts.get("inferred"):
+        watched += f", {facts['inferred']} inferred ends while alive"
     if facts.get("problems"):
         watched += f", problems: {facts['problems']}"
     say(f"{'ok  ' if result.passed else 'FAIL'} {result.cell!s:<54} {result.seconds:5.1f} s  {watched}")

@@ -37,7 +37,7 @@ def main(agent: str, version: str, mode: str, state: str, program: str, result: 
                 ran = False
             keep_evidence(world, ran)
             found = world.finish()
-            report.update(samples=found.samples, unsure=found.unsure, slowest=found.slowest, problems=found.problems)
+            report.update(vars(found) | {"wrong": len(found.wrong)})
             if found.wrong:
                 first = "\n".join(found.wrong[:3])
                 report["text"] = f"{report['text']}\nthe API, {len(found.wrong)} wrong answers:\n{first}".strip()

@@ -57,8 +57,10 @@ def one_turn(world: World, prompt: str = "[[text:hello]]") -> tuple[Running, Tru
     return running, truth
 
 
-def quit_interface(world: World, running: Running) -> None:
+def quit_interface(world: World, running: Running, truth: Truth) -> None:
     time.sleep(0.5)
+    if world.recipe.LEAVES_FIRST:
+        world.released(truth)
     running.type(world.recipe.QUIT)
     running.wait_end()
 
@@ -121,7 +123,9 @@ def permission(world: World) -> None:
 
 
 def question(world: World) -> None:
-    running = begin(world, "[[question:Which colour?]] [[text:chosen]]")
+    running = world.recipe.open(world)
+    world.recipe.allow_questions(running)
+    running.type("[[question:Which colour?]] [[text:chosen]]")
     truth = world.truth(world.request("question"))
     running.wait_shown(world.recipe.QUESTION)
     world.expect(truth, "waiting", says="Which colour?")
@@ -162,7 +166,7 @@ def finished(world: World) -> None:
         return
     world.expect(truth, "idle", last_turn="done", settle=1.0)
     if world.mode == INTERACTIVE:
-        quit_interface(world, running)
+        quit_interface(world, running, truth)
         world.expect(truth, "done", gone=True)
     else:
         world.recipe.finish_in_daemon(world, running, truth)
@@ -268,7 +272,7 @@ def resumed(world: World) -> None:
         world.expect(first, "done", gone=True)
         running = world.run(*world.recipe.resume(world.mode, first.id, MODEL_CALL))
     else:
-        quit_interface(world, running)
+        quit_interface(world, running, first)
         world.expect(first, "done", gone=True)
         running = world.run(*world.recipe.resume(world.mode, first.id, None), tty=True)
         running.wait_shown(world.recipe.READY)
@@ -302,7 +306,7 @@ def fork(world: World) -> None:
     if world.mode == HEADLESS:
         running = world.run(*world.recipe.fork(world.mode, parent.id, MODEL_CALL))
     else:
-        quit_interface(world, running)
+        quit_interface(world, running, parent)
         running = world.run(*world.recipe.fork(world.mode, parent.id, None), tty=True)
         running.wait_shown(world.recipe.READY)
         time.sleep(1)
@@ -317,7 +321,9 @@ def fork(world: World) -> None:
 
 
 def sub_agent(world: World) -> None:
-    running = begin(world, "[[agent:go <<bash:sleep 4>> <<text:the part is done>>]] [[text:all done]]")
+    # The parent's own command keeps its turn open where sub-agents run beside it.
+    part = "go <<bash:sleep 4>> <<text:the part is done>>"
+    running = begin(world, f"[[agent:{part}]] [[bash:sleep 6]] [[text:all done]]")
     truth = world.truth(world.request("agent"))
     world.tool("sleep 4")
     world.expect(truth, "running")
@@ -344,7 +350,7 @@ def daemon_alive(world: World) -> None:
     daemon = world.recipe.daemon(world)
     world.tool("sleep 4")
     world.expect(truth, "running")
-    if running.process.poll() is None:
+    if not running.ended():
         running.signal(signal.SIGKILL)
         running.wait_end()
     world.expect(truth, "running")

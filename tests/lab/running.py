@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 DEAD = ("Z", "X", "x")
+# A terminal belongs to a shell that outlives what runs in it: else the end of a wrapper would hang up on the agent.
+SHELL = '"$@"; echo $? >"$0"; exec cat >/dev/null'
 
 
 class Key(NamedTuple):
@@ -114,6 +116,7 @@ class Running:
         self.argv = tuple(argv)
         self.cwd = cwd
         self.output = output
+        self._code_file = output.with_suffix(".code")
         self.screen: Screen | None = None
         self._master: int | None = None
         self._lock = threading.Lock()
@@ -130,16 +133,16 @@ class Running:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-        row = row_of(self.process.pid)
-        assert row is not None  # not reaped yet, so it is in the table
-        self.key = row.key
+            row = row_of(self.process.pid)
+            assert row is not None  # not reaped yet, so it is in the table
+            self.key = row.key
 
     def _start_on_terminal(self, env: Mapping[str, str]) -> None:
         self.screen = Screen()
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", self.screen.rows, self.screen.columns, 0, 0))
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", 'exec "$@"', "sh", *self.argv],
+            ["/bin/sh", "-c", SHELL, str(self._code_file), *self.argv],
             env=dict(env),
             cwd=self.cwd,
             stdin=slave,
@@ -150,6 +153,14 @@ class Running:
         )
         os.close(slave)
         self._master = master
+        children: list[Row] = []
+
+        def started() -> bool:
+            children[:] = [row for row in table().values() if row.parent == self.process.pid]
+            return bool(children)
+
+        until(started, 10, f"{self.argv[0]} has started")
+        self.key = children[0].key
         threading.Thread(target=self._read_terminal, args=(master, self.screen), daemon=True).start()
 
     def _read_terminal(self, master: int, screen: Screen) -> None:
@@ -159,8 +170,11 @@ class Running:
                 try:
                     data = os.read(master, 65536)
                 except OSError:
-                    return  # the other side is closed
+                    data = b""  # nobody has the other side any more
                 if not data:
+                    with self._lock:
+                        self._master = None
+                    os.close(master)
                     return
                 file.write(data)
                 with self._lock:
@@ -170,11 +184,9 @@ class Running:
                     self._write(answer)
 
     def _write(self, text: str) -> None:
-        if self._master is not None:
-            try:
+        with self._lock:
+            if self._master is not None:
                 os.write(self._master, text.encode())
-            except OSError:
-                pass  # it has ended; the handle says so
 
     # What a person would do
 
@@ -210,8 +222,8 @@ class Running:
         def seen() -> bool:
             if wanted.search(self.shown()):
                 return True
-            if self.process.poll() is not None:
-                raise LabError(f"it ended ({self.process.returncode}) before it showed {pattern!r}:\n{self.shown()}")
+            if self.ended():
+                raise LabError(f"it ended ({self.code()}) before it showed {pattern!r}:\n{self.shown()}")
             return False
 
         try:
@@ -219,11 +231,26 @@ class Running:
         except LabError as error:
             raise LabError(f"{error}; its screen:\n{self.shown()}") from None
 
+    def ended(self) -> bool:
+        """Over, and its exit code is known."""
+        return self.code() is not None
+
+    def code(self) -> int | None:
+        if self.screen is None:
+            return self.process.poll()
+        try:
+            return int(self._code_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return None  # still running, or being written at this moment
+
     def wait_end(self, seconds: float = 20.0) -> int:
         try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise LabError(f"pid {self.key.pid} did not end within {seconds:g} s; it shows:\n{self.shown()}") from None
+            until(self.ended, seconds, f"the end of pid {self.key.pid}")
+        except LabError as error:
+            raise LabError(f"{error}; it shows:\n{self.shown()}") from None
+        code = self.code()
+        assert code is not None
+        return code
 
     def descendants(self) -> list[Row]:
         return [row for row in descendants(self.key.pid) if not row.dead]
@@ -232,15 +259,12 @@ class Running:
         send(self.key, number)
 
     def close(self) -> None:
-        """End it if it still lives, and hang up its terminal."""
+        """End it if it still lives, and with its shell its terminal."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
-        if self._master is not None:
-            os.close(self._master)
-            self._master = None
 
 
 def take_terminal() -> None:

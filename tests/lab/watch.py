@@ -110,6 +110,7 @@ class Hold:
 class Findings:
     samples: int = 0
     unsure: int = 0  # "unknown" for a session whose process lives: honest, but weak
+    inferred: int = 0  # ended, marked as inferred, with the process named as one that may be on it: the same
     slowest: float = 0.0
     wrong: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -125,6 +126,7 @@ def judge(lines: Iterable[str], holds: Iterable[Hold]) -> Findings:
         found.problems += [problem for problem in one["problems"] if problem not in found.problems]
         seen = {tuple(key) for key in one["before"]} | {tuple(key) for key in one["after"]}
         after = {tuple(key) for key in one["after"]}
+        unattached = {pid for pid, _ in one["unattached"]}
         sessions = {session["id"]: session for session in one["sessions"]}
         for session in sessions.values():
             if session["process"] == "alive" and (session["pid"], session["ticks"]) not in seen:
@@ -135,6 +137,8 @@ def judge(lines: Iterable[str], holds: Iterable[Hold]) -> Findings:
             session = sessions.get(hold.id)
             if session is None:
                 found.wrong.append(f"LOST: {hold.id} is not listed, its pid {hold.key.pid} lives\n{told(None, one)}")
+            elif session["process"] == "gone" and session["inferred"] and hold.key.pid in unattached:
+                found.inferred += 1
             elif session["process"] == "gone":
                 found.wrong.append(f"FALSE ENDED: its pid {hold.key.pid} lives\n{told(session, one)}")
             elif session["process"] == "unknown":

@@ -18,7 +18,7 @@ from tests.lab import watch
 from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.isolation import REPOSITORY
 from tests.lab.model import Entry, ModelServer
-from tests.lab.running import Key, Row, Running, descendants, end_all, is_alive, row_of, table, until
+from tests.lab.running import Key, Row, Running, end_all, is_alive, row_of, table, until
 from tests.lab.witness import pid_behind_port
 
 if TYPE_CHECKING:
@@ -300,11 +300,10 @@ class World:
 
     def others(self) -> list[Row]:
         """Everything in this PID namespace that is not the lab itself: all of it was started by the agents."""
-        own = {1, os.getpid(), *(row.key.pid for row in descendants(os.getpid()) if self.is_lab(row))}
+        own = {1, os.getpid()}
+        if self._watcher is not None:
+            own.add(self._watcher.pid)
         return [row for row in table().values() if row.key.pid not in own and not row.dead]
-
-    def is_lab(self, row: Row) -> bool:
-        return self._watcher is not None and row.key.pid == self._watcher.pid
 
     def account(self) -> str:
         """What the lab sees, for the report of a failure."""
@@ -320,7 +319,7 @@ class World:
         for running in self.running:
             shown = [line for line in running.shown().splitlines() if line.strip()][-14:]
             lines += [
-                f"  -- {' '.join(running.argv)[-80:]}: exit {running.process.poll()}",
+                f"  -- {' '.join(running.argv)[-80:]}: exit {running.code()}",
                 *(f"  | {x[:160]}" for x in shown),
             ]
         return "\n".join(lines)

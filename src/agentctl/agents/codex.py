@@ -203,7 +203,7 @@ class Store:
 
     def candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
         if self._has_locks:
-            why = "holds no thread (starting, or it keeps no session: --ephemeral)"
+            why = "holds no thread (starting, ending, or it keeps no session: --ephemeral)"
             return Candidates((), sole=False, why=why)
         why = "its version does not lock its thread"
         named = [word for word in details.argv or () if len(word) == 36 and word.count("-") == 4]

@@ -21,6 +21,7 @@ class Recipe(Protocol):
     READY: str  # at its prompt
     QUIT: str
     CLEAR: str
+    LEAVES_FIRST: bool  # told to quit, it lets its session go before it ends
     KEEPS_CLEARED: bool  # after CLEAR its process still holds the old session
 
     def prepare(self, world: World) -> None:
@@ -37,6 +38,9 @@ class Recipe(Protocol):
 
     def open(self, world: World) -> Running:
         """Its interface, in a process of its own, at its prompt."""
+
+    def allow_questions(self, running: Running) -> None:
+        """Bring its interface to where the model may ask the person."""
 
     def holder(self, running: Running) -> Key:
         """The process that is on the session of what was started (not its wrapper)."""

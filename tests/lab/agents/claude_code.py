@@ -33,6 +33,7 @@ class ClaudeCode:
     READY = r"(?m)^❯"
     QUIT = "/exit"
     CLEAR = "/clear"
+    LEAVES_FIRST = False
     KEEPS_CLEARED = False
 
     def prepare(self, world: World) -> None:
@@ -72,6 +73,9 @@ class ClaudeCode:
         running = world.run(*ASKING, tty=True)
         running.wait_shown(self.READY)
         return running
+
+    def allow_questions(self, running: Running) -> None:
+        pass  # it always may
 
     def holder(self, running: Running) -> Key:
         return running.key

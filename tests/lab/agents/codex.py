@@ -48,6 +48,7 @@ class Codex:
     READY = r"fake-model default"
     QUIT = "/quit"
     CLEAR = "/clear"
+    LEAVES_FIRST = True  # it gives up its lock, and ends a moment later
     KEEPS_CLEARED = True  # it keeps the writer lock of the old thread
 
     def prepare(self, world: World) -> None:
@@ -78,6 +79,10 @@ class Codex:
         running = world.run(*([HERE] if world.mode == "interactive" else []), tty=True)
         running.wait_shown(self.READY, 40)
         return running
+
+    def allow_questions(self, running: Running) -> None:
+        running.type("/plan")
+        running.wait_shown("Plan mode")
 
     def holder(self, running: Running) -> Key:
         found: list[Row] = []
