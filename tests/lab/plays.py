@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.lab.world import World
 
 ESCAPE = "\x1b"
+BUSY = "to interrupt"  # on the screen of either agent while a turn runs
 MODEL_CALL = "[[slow:3:hello there]]"
 LONG_MODEL_CALL = "[[slow:40:hello there]]"
 TOOL = "[[bash:sleep 4]] [[text:slept]]"
@@ -43,7 +44,16 @@ def come_to_rest(world: World, running: Running, truth: Truth, entry: Entry, las
         running.wait_end()
         world.expect(truth, CLOSED[last_turn], gone=True)
     else:
+        expect_at_prompt(world, running, truth, last_turn)
+
+
+def expect_at_prompt(world: World, running: Running, truth: Truth, last_turn: str) -> None:
+    """Its turn is over. Where no screen shows that, the agent is given the time it takes to put its things away."""
+    if running.screen is not None and not running.ended():
+        until(lambda: BUSY not in running.shown(), 15, "its screen shows that the turn is over")
         world.expect(truth, "idle", last_turn=last_turn, settle=1.0)
+    else:
+        world.expect_eventually(truth, "idle", 15, last_turn=last_turn)
 
 
 def one_turn(world: World, prompt: str = "[[text:hello]]") -> tuple[Running, Truth]:
@@ -63,6 +73,16 @@ def quit_interface(world: World, running: Running, truth: Truth) -> None:
         world.released(truth)
     running.type(world.recipe.QUIT)
     running.wait_end()
+
+
+def leave(world: World, running: Running, truth: Truth) -> None:
+    """Close the interface after a turn: the session is over, unless a daemon keeps it."""
+    if world.mode == DAEMON:
+        expect_at_prompt(world, running, truth, "done")
+        world.recipe.finish_in_daemon(world, running, truth)
+    else:
+        quit_interface(world, running, truth)
+        world.expect(truth, "done", gone=True)
 
 
 # The states
@@ -135,7 +155,7 @@ def question(world: World) -> None:
 
 def idle(world: World) -> None:
     running, truth = one_turn(world)
-    world.expect(truth, "idle", last_turn="done", settle=1.0)
+    expect_at_prompt(world, running, truth, "done")
     time.sleep(2)
     world.expect(truth, "idle", last_turn="done")
     if running.screen is not None:
@@ -164,12 +184,8 @@ def finished(world: World) -> None:
     if world.mode == HEADLESS:
         world.expect(truth, "done", gone=True)
         return
-    world.expect(truth, "idle", last_turn="done", settle=1.0)
-    if world.mode == INTERACTIVE:
-        quit_interface(world, running, truth)
-        world.expect(truth, "done", gone=True)
-    else:
-        world.recipe.finish_in_daemon(world, running, truth)
+    expect_at_prompt(world, running, truth, "done")
+    leave(world, running, truth)
 
 
 def api_error_retrying(world: World) -> None:
@@ -190,7 +206,8 @@ def api_error_given_up(world: World) -> None:
         running.wait_end()
         world.expect(truth, "failed", gone=True, says="400")
     else:
-        world.expect(truth, "idle", last_turn="failed", says="400", settle=1.5)
+        expect_at_prompt(world, running, truth, "failed")
+        world.expect(truth, "idle", last_turn="failed", says="400")
 
 
 def escape(world: World) -> None:
@@ -201,7 +218,7 @@ def escape(world: World) -> None:
     world.expect(truth, "running")
     running.press(ESCAPE)
     world.answered(entry)
-    world.expect(truth, "idle", last_turn="interrupted", settle=1.0)
+    expect_at_prompt(world, running, truth, "interrupted")
 
 
 def interrupted_by(world: World, number: signal.Signals, prompt: str) -> None:
@@ -211,6 +228,9 @@ def interrupted_by(world: World, number: signal.Signals, prompt: str) -> None:
     if "slow" not in prompt:
         world.tool("sleep 19")
     world.expect(truth, "running")
+    if world.mode == DAEMON:
+        world.recipe.signal_in_daemon(world, running, truth, number)
+        return
     send(truth.key, number)
     running.wait_end()
     until(lambda: not is_alive(truth.key), 10, "its process has ended")
@@ -244,12 +264,12 @@ def killed_wrapper(world: World) -> None:
         until(lambda: not is_alive(truth.key), 20, "its process has ended")
         world.expect(truth, "done", gone=True)
     else:
-        world.expect(truth, "idle", last_turn="done", settle=1.0)
+        world.expect_eventually(truth, "idle", 15, last_turn="done")
 
 
 def id_rotation(world: World) -> None:
     running, old = one_turn(world)
-    world.expect(old, "idle", last_turn="done", settle=1.0)
+    expect_at_prompt(world, running, old, "done")
     world.released(old)
     running.type(world.recipe.CLEAR)
     time.sleep(1.5)
@@ -272,12 +292,12 @@ def resumed(world: World) -> None:
         world.expect(first, "done", gone=True)
         running = world.run(*world.recipe.resume(world.mode, first.id, MODEL_CALL))
     else:
-        quit_interface(world, running, first)
-        world.expect(first, "done", gone=True)
+        leave(world, running, first)
         running = world.run(*world.recipe.resume(world.mode, first.id, None), tty=True)
         running.wait_shown(world.recipe.READY)
         time.sleep(1)
-        world.expect(Truth(first.id, world.recipe.holder(running)), "idle", last_turn="done")
+        key = world.recipe.daemon(world) if world.mode == DAEMON else world.recipe.holder(running)
+        world.expect(Truth(first.id, key), "idle", last_turn="done")
         running.type(MODEL_CALL)
     entry = world.request("slow")
     truth = world.truth(entry)
@@ -288,8 +308,9 @@ def resumed(world: World) -> None:
 
 
 def two_in_one_cwd(world: World) -> None:
-    one = begin(world, "[[slow:6:first]]")
-    first = world.request("slow:6")
+    seconds = 6 if world.mode == HEADLESS else 16  # an interface takes its time to start
+    one = begin(world, f"[[slow:{seconds}:first]]")
+    first = world.request(f"slow:{seconds}")
     two = begin(world, "[[slow:5:second]]")
     second = world.request("slow:5")
     truths = [world.truth(first), world.truth(second)]
@@ -306,7 +327,7 @@ def fork(world: World) -> None:
     if world.mode == HEADLESS:
         running = world.run(*world.recipe.fork(world.mode, parent.id, MODEL_CALL))
     else:
-        quit_interface(world, running, parent)
+        leave(world, running, parent)
         running = world.run(*world.recipe.fork(world.mode, parent.id, None), tty=True)
         running.wait_shown(world.recipe.READY)
         time.sleep(1)
@@ -316,7 +337,10 @@ def fork(world: World) -> None:
     if child.id == parent.id:
         raise LabError("the fork has its parent's id")
     world.expect(child, "running")
-    world.expect(parent, "done", gone=True)
+    if world.mode == DAEMON:
+        world.expect(parent, "idle", last_turn="done")
+    else:
+        world.expect(parent, "done", gone=True)
     come_to_rest(world, running, child, entry)
 
 
@@ -337,7 +361,7 @@ def sub_agent(world: World) -> None:
         running.wait_end()
         world.expect(truth, "done", gone=True)
     else:
-        world.expect_eventually(truth, "idle", 10, last_turn="done")
+        world.expect_eventually(truth, "idle", 15, last_turn="done")
     after = world.listed()[children[0]["id"]]
     if after["status"] not in ("done", "idle"):
         raise WrongAnswer(f"its sub-agent is done, and is listed as {after}")
@@ -355,7 +379,7 @@ def daemon_alive(world: World) -> None:
         running.wait_end()
     world.expect(truth, "running")
     world.answered(world.request("text"))
-    world.expect(truth, "idle", last_turn="done", settle=1.5)
+    world.expect_eventually(truth, "idle", 15, last_turn="done")
     if not is_alive(daemon):
         raise LabError("its daemon has ended")
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from tests.lab.agents import claude_code, codex
 
 if TYPE_CHECKING:
+    from signal import Signals
+
     from tests.lab.running import Key, Running
     from tests.lab.world import Truth, World
 
@@ -50,6 +52,9 @@ class Recipe(Protocol):
 
     def daemon(self, world: World) -> Key:
         """The agent's own daemon."""
+
+    def signal_in_daemon(self, world: World, running: Running, truth: Truth, number: Signals) -> None:
+        """Send a signal, in mid-turn, to the process that a person would reach, and say what is expected then."""
 
     def finish_in_daemon(self, world: World, running: Running, truth: Truth) -> None:
         """End the session in the agent's own way, and say what is expected then."""

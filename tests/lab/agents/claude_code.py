@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING
 
 from tests.lab.errors import LabError
-from tests.lab.running import is_alive, until
+from tests.lab.running import is_alive, send, until
 
 if TYPE_CHECKING:
     from tests.lab.running import Key, Running
@@ -88,6 +89,22 @@ class ClaudeCode:
 
     def daemon(self, world: World) -> Key:
         return world.process(lambda row: row.argv[1:3] == ("daemon", "run"), "its daemon").key
+
+    def signal_in_daemon(self, world: World, running: Running, truth: Truth, number: signal.Signals) -> None:
+        """The worker ends; its daemon, which lives, brings the session back in another process. An orderly end (by
+        SIGINT, exit code 0) it takes for the end of the job."""
+        before = len(world.server.entries)
+        send(truth.key, number)
+        until(lambda: not is_alive(truth.key), 15, "the worker has ended")
+        if number == signal.SIGINT:
+            world.expect(truth, "stopped", gone=True)
+            return
+        world.expect(truth, "unknown", gone=True, says="may be brought back")
+        until(
+            lambda: any(entry.session == truth.id for entry in world.server.entries[before:]), 40, "it is brought back"
+        )
+        again = next(entry for entry in world.server.entries[before:] if entry.session == truth.id)
+        world.expect(world.truth(again), "running")
 
     def finish_in_daemon(self, world: World, running: Running, truth: Truth) -> None:
         if world.run("stop", truth.id[:8]).wait_end():

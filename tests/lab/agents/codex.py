@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from tests.lab.errors import LabError
-from tests.lab.running import row_of, until
+from tests.lab.running import row_of, send, until
 
 if TYPE_CHECKING:
+    from signal import Signals
+
     from tests.lab.running import Key, Row, Running
     from tests.lab.world import Truth, World
 
@@ -88,7 +91,7 @@ class Codex:
         found: list[Row] = []
 
         def seen() -> bool:
-            found[:] = [row for row in running.descendants() if row.comm == "codex" and "/bin/codex" in row.argv[0]]
+            found[:] = [row for row in running.descendants() if row.comm == "codex" and "app-server" not in row.argv]
             return bool(found)
 
         if row_is_native(running):
@@ -105,6 +108,12 @@ class Codex:
         return world.process(
             lambda row: "app-server" in row.argv and "--listen" in row.argv, "its daemon", seconds=30
         ).key
+
+    def signal_in_daemon(self, world: World, running: Running, truth: Truth, number: Signals) -> None:
+        """A person reaches the interface; the turn goes on in the daemon, with or without it."""
+        send(self.holder(running), number)
+        time.sleep(1)
+        world.expect(truth, "running")
 
     def finish_in_daemon(self, world: World, running: Running, truth: Truth) -> None:
         """Its interface goes; the daemon keeps the thread loaded for a minute."""
