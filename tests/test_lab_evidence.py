@@ -59,3 +59,16 @@ def test_codex_asks_the_person(tmp_path: Path) -> None:
     table = Processes("boot", [Process(key, 1, "codex", "S")], boot_time=0.0, read_details=lambda process: None)
     seen = store.observe(Link("codex", id, str(tmp_path), key, "lock"), record, table)
     assert (seen.turn, seen.waiting_for, seen.inferred) == (WAITING, "input: Which colour?", False)
+
+
+def test_a_codex_daemon_that_is_starting_is_no_problem(tmp_path: Path) -> None:
+    """It makes its daemon.pid first and fills it later."""
+    (tmp_path / "app-server-daemon").mkdir()
+    pid_file = tmp_path / "app-server-daemon" / "daemon.pid"
+    pid_file.touch()
+    store = codex.open_store(str(tmp_path))
+    store.survey()
+    assert store.problems == []
+    pid_file.write_text("{ half")
+    store.survey()
+    assert [problem.path for problem in store.problems] == [str(pid_file)]

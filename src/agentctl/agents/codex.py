@@ -131,7 +131,8 @@ class Store:
         except FileNotFoundError:
             return
         except (OSError, Torn) as error:
-            self.problems.append(Problem(NAME, str(error), path))
+            if not is_empty(path):  # else it is starting: the file is made first and filled later
+                self.problems.append(Problem(NAME, str(error), path))
             return
         identity = file.get("processIdentity")
         start = whole_number(identity.get("startTicks")) if isinstance(identity, dict) else None
@@ -384,6 +385,13 @@ class Store:
             inferred=True,
             doubt=calls[-1][0],
         )
+
+
+def is_empty(path: str) -> bool:
+    try:
+        return os.stat(path).st_size == 0
+    except OSError:
+        return False
 
 
 def thread_of(name: str) -> str | None:
