@@ -6,6 +6,7 @@ python -m tests.lab [--full] [--agent A] [--version V] [--cell NAME] [--list]
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 2
 CELL_LIMIT = 150.0
+END_LIMIT = 10.0
 MARK = "AGENTCTL_LAB_RUN"
 
 
@@ -120,7 +122,8 @@ def run_all(wanted: list[Cell], args: argparse.Namespace) -> int:
     failed = [result for result in results if not result.passed]
     if left:
         print(f"lab: processes left behind: {left}", file=sys.stderr)
-    report.write(wanted, {result.cell: result.passed for result in results}, whole=not (args.cell or args.agent))
+    if not args.cell:
+        report.write(wanted, {result.cell: result.passed for result in results})
     skipped = f", {len(wanted) - len(played)} not applicable" if len(wanted) > len(played) else ""
     watched = sum(result.facts.get("samples", 0) for result in results)
     spent = f"{time.monotonic() - began:.0f} s{skipped}, {watched} answers watched"
@@ -186,7 +189,8 @@ class Rooms:
             return said.decode(errors="replace").strip()
         except subprocess.TimeoutExpired:
             running.kill()  # the first process of the room goes with it, and with that all others
-            running.communicate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.communicate(timeout=END_LIMIT)
             return f"hung: not over within {CELL_LIMIT:g} s, and was ended"
         finally:
             with self._lock:

@@ -39,6 +39,8 @@ def begin(world: World, prompt: str) -> Running:
 
 def come_to_rest(world: World, running: Running, truth: Truth, entry: Entry, last_turn: str = "done") -> None:
     """The last model answer of a turn was given: a headless run ends, any other is at its prompt."""
+    if world.mode == HEADLESS and world.recipe.LEAVES_FIRST:
+        world.released(truth)
     world.answered(entry)
     if world.mode == HEADLESS:
         running.wait_end()
@@ -258,6 +260,8 @@ def killed_wrapper(world: World) -> None:
     running.signal(signal.SIGKILL)
     running.wait_end()
     world.expect(truth, "running")
+    if world.mode == HEADLESS:
+        world.released(truth)
     entry = world.request("text")
     world.answered(entry)
     if world.mode == HEADLESS:
@@ -355,6 +359,8 @@ def sub_agent(world: World) -> None:
     if [child["status"] for child in children] != ["running"]:
         raise WrongAnswer(f"its sub-agent runs a command, and is listed as {children}\n{world.account()}")
     world.request("text:the part is done")
+    if world.mode == HEADLESS and world.recipe.LEAVES_FIRST:
+        world.released(truth)
     entry = world.request("text:all done")
     world.answered(entry)
     if world.mode == HEADLESS:
