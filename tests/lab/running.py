@@ -220,9 +220,12 @@ class Running:
         wanted = re.compile(pattern)
 
         def seen() -> bool:
+            over = self.ended()
+            if over:
+                time.sleep(0.2)  # its last words may still be on their way to the screen
             if wanted.search(self.shown()):
                 return True
-            if self.ended():
+            if over:
                 raise LabError(f"it ended ({self.code()}) before it showed {pattern!r}:\n{self.shown()}")
             return False
 
