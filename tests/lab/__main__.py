@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ class Result:
 
 def main(words: list[str] | None = None) -> int:
     args = arguments(words)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleaned up after in the same way
     try:
         wanted = choose(args)
         if args.list:
