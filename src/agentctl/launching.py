@@ -79,10 +79,9 @@ def start(reserved: Reserved, order: Order, patience: float = PATIENCE) -> Start
         for fd in descriptors[1:]:
             os.close(fd)
         del descriptors[1:]
-        try:
-            return outcome(reserved, listen(listening, patience))
-        finally:
-            wait_for(pid)
+        heard = listen(listening, patience)
+        wait_for(pid, os.WNOHANG if heard is None else 0)
+        return outcome(reserved, heard)
     except OSError as error:
         discard(reserved)
         raise LaunchFailed(f"the runner could not be started: {error}", reserved.id, errno=error.errno) from error
@@ -253,6 +252,7 @@ def outcome(reserved: Reserved, heard: bytes | None) -> Started:
     except ValueError:
         said = {}
     if said.get("report") == "failed":
+        discard(reserved)
         raise LaunchFailed(said["why"], reserved.id, errno=said["errno"], step=said["step"])
     runner, child = ProcessKey.parse(said.get("runner")), ProcessKey.parse(said.get("child"))
     if runner is not None and child is not None:
@@ -266,10 +266,10 @@ def outcome(reserved: Reserved, heard: bytes | None) -> Started:
     raise LaunchFailed(f"the runner ended before it started the agent: {last or 'it was killed'}", reserved.id)
 
 
-def wait_for(pid: int) -> None:
+def wait_for(pid: int, flags: int) -> None:
     """The runner's first process ends at once: it has forked, and its child is nobody's."""
     try:
-        os.waitpid(pid, 0)
+        os.waitpid(pid, flags)
     except ChildProcessError:
         pass  # whoever called us reaps by itself
 

@@ -88,9 +88,9 @@ def is_over(id: str, path: str, processes: Processes, now: float, retention: flo
 
 def last_written(path: str) -> float:
     times = []
-    for name in ("", LAUNCH, OUTPUT, EXITS):
+    for file in (path, *(os.path.join(path, name) for name in (LAUNCH, OUTPUT, EXITS))):
         try:
-            times.append(os.stat(os.path.join(path, name), follow_symlinks=False).st_mtime)
+            times.append(os.stat(file, follow_symlinks=False).st_mtime)
         except OSError:
             continue
     return max(times, default=float("inf"))
@@ -139,7 +139,10 @@ def remove_tree(path: str) -> None:
     """Where somebody else removes the same, or a file cannot be removed, the rest stays for the next sweep."""
     import shutil
 
-    shutil.rmtree(path, ignore_errors=True)
+    try:
+        os.unlink(path)  # a link or a file in the place of a folder: never what it leads to
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def trim(path: str, limit: int) -> bool:
