@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pty
+import select
 import signal
 import stat
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from agentctl import launches, launching
 from agentctl.errors import LaunchFailed, NotFound, UsageError
-from tests.children import true_key, until
+from tests.children import PATIENCE, true_key, until
 from tests.launch_world import RAN, WAIT, World, end_by_key, gone, wait_until_gone
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def test_a_pipe_of_the_launcher_is_not_kept_open(world: World) -> None:
     os.set_inheritable(writer, True)
     started = world.start(WAIT)
     os.close(writer)
-    assert os.read(reader, 1) == b"", "the runner or the agent still has it"
+    assert select.select([reader], [], [], PATIENCE)[0], "the runner or the agent still has it"
+    assert os.read(reader, 1) == b""
     os.close(reader)
     assert not gone(started.child)
 
@@ -292,21 +294,26 @@ def test_fifty_at_once(world: World) -> None:
 
 
 def test_in_a_pane_the_agent_has_the_terminal_and_hears_when_it_goes(world: World) -> None:
-    script = f"test -t 0 && test -t 1 && echo on $(tty); trap 'echo hung up > {world.cwd}/heard; exit 8' HUP; {WAIT}"
-    with launching.Pane(world.reserve(), world.order(script)) as pane:
+    said_at_first = "test -t 0 && test -t 1 && echo on $(tty) $TERM $TMUX_PANE."
+    script = f"{said_at_first}; trap 'echo hung up > {world.cwd}/heard; exit 8' HUP; {WAIT}"
+    env = {**world.env, "TERM": "callers", "TMUX": "callers", "TMUX_PANE": "callers"}
+    with launching.Pane(world.reserve(), world.order(script, env=env)) as pane:
         pid, terminal = pty.fork()
         if pid == 0:
-            os.execve(pane.argv[0], pane.argv, {"PATH": os.environ["PATH"], "WHOSE": "the terminal's"})
+            os.execve(pane.argv[0], pane.argv, {"TERM": "panes", "TMUX_PANE": "%7", "ELSE": "no"})
         started = pane.wait()
+        assert launching.ORDER not in os.listdir(started.folder), "the order holds secrets"
+    assert os.listdir(started.folder) == ["launch.json"]
     assert started.runner.pid == pid
     said = b""
     while b"\n" not in said:
+        assert select.select([terminal], [], [], PATIENCE)[0], "it says nothing"
         said += os.read(terminal, 1024)
     assert said.decode().startswith("on /dev/pts/")
+    assert said.decode().rstrip().endswith(" panes %7.")
     launch = world.launch(started.launch_id)
     assert not launch.headless
     assert os.getsid(started.child.pid) == pid
-    assert sorted(os.listdir(os.path.dirname(launch.path or ""))) == ["launch.json"]
     os.close(terminal)
     (exit,) = world.exits(started.launch_id)
     assert exit.exit_code == 8

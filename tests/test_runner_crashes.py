@@ -181,6 +181,23 @@ def test_no_room_for_an_exit_harms_nobody(world: World) -> None:
     assert launches.exits(started.launch_id, world.env) == []
 
 
+TORN_LINE = """
+import resource, sys
+from agentctl import runner
+state = {"order": {"folder": sys.argv[1]}}
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+for limit, word in [(hard, b"first"), (10, b"second"), (10, b"third"), (hard, b"fourth"), (hard, b"fifth")]:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    runner.append(state, word + b"\\n")
+"""
+
+
+def test_a_line_that_did_not_fit_does_not_spoil_the_next(world: World) -> None:
+    result = run_python(TORN_LINE, str(world.cwd), env=world.env)
+    assert result.returncode == 0, result.stderr
+    assert (world.cwd / launches.EXITS).read_text().splitlines() == ["first", "seco", "fourth", "fifth"]
+
+
 FULL_DISK = """
 import os, sys
 from agentctl import errors, launches, launching

@@ -60,6 +60,7 @@ IGNORED = (
     signal.SIGTTIN,
     signal.SIGTTOU,
 )
+OF_THE_TERMINAL = ("TERM", "COLORTERM", "TMUX", "TMUX_PANE")  # the caller may sit in another one
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell exits with
 
 
@@ -288,7 +289,7 @@ def become_agent(state: State, held: int, failure: int) -> NoReturn:
         os.chdir(order["cwd"])
         restore_signals()
         step = "exec"
-        os.execve(order["executable"], order["argv"], order["env"])
+        os.execve(order["executable"], order["argv"], environment(order))
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         what = order["cwd"] if step == "cwd" else order["executable"] if step == "exec" else step
@@ -297,6 +298,14 @@ def become_agent(state: State, held: int, failure: int) -> NoReturn:
         complain(failure, step, None, str(error))
     finally:
         os._exit(code)
+
+
+def environment(order: State) -> dict[str, str]:
+    env: dict[str, str] = order["env"]
+    if order["interactive"]:
+        env = {name: value for name, value in env.items() if name not in OF_THE_TERMINAL}
+        env.update({name: os.environ[name] for name in OF_THE_TERMINAL if name in os.environ})
+    return env
 
 
 def complain(failure: int, step: str, errno: int | None, why: str) -> None:
