@@ -294,8 +294,8 @@ def test_fifty_at_once(world: World) -> None:
 
 
 def test_in_a_pane_the_agent_has_the_terminal_and_hears_when_it_goes(world: World) -> None:
-    said_at_first = "test -t 0 && test -t 1 && echo on $(tty) $TERM $TMUX_PANE."
-    script = f"{said_at_first}; trap 'echo hung up > {world.cwd}/heard; exit 8' HUP; {WAIT}"
+    on_the_terminal = "test -t 0 && test -t 1 && echo on $(tty) $TERM $TMUX_PANE."
+    script = f"trap 'echo hung up > {world.cwd}/heard; exit 8' HUP; {on_the_terminal}; {WAIT}"
     env = {**world.env, "TERM": "callers", "TMUX": "callers", "TMUX_PANE": "callers"}
     with launching.Pane(world.reserve(), world.order(script, env=env)) as pane:
         pid, terminal = pty.fork()

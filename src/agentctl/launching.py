@@ -11,7 +11,7 @@ import sys
 import time
 
 from agentctl import launches
-from agentctl.errors import LaunchFailed, NotFound, UsageError
+from agentctl.errors import LaunchFailed, NotFound, Refused, UsageError
 from agentctl.launches import MARKER, Reserved
 from agentctl.model import Launch, ProcessKey, Value
 
@@ -60,7 +60,7 @@ class Started(Value):
 
 def start(reserved: Reserved, order: Order, patience: float = PATIENCE) -> Started:
     """Start an agent without a terminal. Returned once it is executed. Raises LaunchFailed: then its folder is gone,
-    or says how it ended; NotFound and UsageError before anything is started."""
+    or says how it ended; NotFound, Refused and UsageError before anything is started."""
     descriptors: list[int] = []
     try:
         document = runner_order(reserved, order, headless=True)
@@ -85,7 +85,7 @@ def start(reserved: Reserved, order: Order, patience: float = PATIENCE) -> Start
     except OSError as error:
         discard(reserved)
         raise LaunchFailed(f"the runner could not be started: {error}", reserved.id, errno=error.errno) from error
-    except (NotFound, UsageError):
+    except (NotFound, Refused, UsageError):
         discard(reserved)
         raise
     finally:
@@ -125,7 +125,7 @@ class Pane:
         except OSError as error:
             discard(self.reserved)
             raise LaunchFailed(f"{error}", self.reserved.id, errno=error.errno) from error
-        except (NotFound, UsageError):
+        except (NotFound, Refused, UsageError):
             discard(self.reserved)
             raise
         return self
@@ -149,6 +149,8 @@ def command(reserved: Reserved) -> list[str]:
 
 
 def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[str, Any]:
+    if sys.platform != "linux":
+        raise Refused("launching needs Linux: here no process can be named by a key before it runs")
     env = {**order.env, MARKER: reserved.id, "PWD": order.cwd}
     for text in (*order.argv, order.cwd, *env, *env.values()):
         if "\0" in text:
