@@ -36,8 +36,10 @@ class Processes:
         absent: Callable[[int], bool] | None = None,
         read_open_files: Callable[[Process], list[str]] | None = None,
         incomplete_for: Callable[[str], str | None] | None = None,
+        env_names: frozenset[str] = frozenset(),
     ) -> None:
         self.boot = boot
+        self.env_names = env_names  # what details(...).env can hold at all
         self.by_pid: dict[int, Process] = {row.key.pid: row for row in rows}
         self.taken_at = taken_at  # wall clock before the first row was read
         self.boot_time = boot_time
