@@ -6,7 +6,7 @@ import os
 
 from agentctl import roots
 from agentctl.agents import home
-from agentctl.model import AGENT, CLIENT, HELPER, Claim, Value
+from agentctl.model import AGENT, CLIENT, HELPER, Claim, Details, Value
 from agentctl.readings import Errand, in_parallel
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from agentctl.agents import Agent
-    from agentctl.model import Details, Process
+    from agentctl.model import Process
     from agentctl.processes import Processes
     from agentctl.readings import Reading
 
@@ -28,19 +28,26 @@ class Claimed(Value):
     role: str
     root: str | None = None  # the store it works in: one of ours, or another path
     ours: bool | None = None  # does it live in our HOME?
+    vague: bool = False  # in the middle of exec or of its end: its arguments cannot be read at this moment
 
 
 def claim_all(agents: list[Agent], processes: Processes) -> list[Claimed]:
-    """The live processes that the agents recognise, each once."""
-    found = []
+    """The live processes that the agents recognise, each once; one that cannot be read now, for each it may be of."""
+    found: list[Claimed] = []
     for process in processes.living():
-        for agent in agents:
-            if agent.looks_like(process.comm) and (details := processes.details(process)):
-                role = agent.claims(process, details)
-                if role is not None:
-                    forked = is_fork(process, details, processes)
-                    found.append(Claimed(agent, process, details, HELPER if forked else role))
-                    break
+        likely = [agent for agent in agents if agent.looks_like(process.comm)]
+        details = processes.details(process) if likely else None
+        if likely and (details is None or details.argv is None):
+            uid = details.uid if details else None
+            if uid is None or uid == os.getuid():
+                found += [Claimed(agent, process, Details(), AGENT, vague=True) for agent in likely]
+            continue
+        for agent in likely:
+            role = agent.claims(process, details) if details else None
+            if details and role is not None:
+                forked = is_fork(process, details, processes)
+                found.append(Claimed(agent, process, details, HELPER if forked else role))
+                break
     return found
 
 
@@ -75,7 +82,7 @@ def locate(claimed: list[Claimed], found: list[Reading], env: Mapping[str, str])
     errand = Errand()
     if slow:
         in_parallel([(errand, run)])
-    return [placed.get(one.process.pid, one) for one in claimed]
+    return [one if one.vague else placed.get(one.process.pid, one) for one in claimed]
 
 
 def by_path(one: Claimed, stores: list[str], env: Mapping[str, str]) -> Claimed | None:
@@ -111,7 +118,10 @@ def of_store(located: list[Claimed], reading: Reading) -> list[tuple[Process, De
     return [
         (one.process, one.details, one.role)
         for one in located
-        if one.agent is reading.agent and one.root in (None, reading.store.root) and one.role not in (CLIENT, HELPER)
+        if one.agent is reading.agent
+        and one.root in (None, reading.store.root)
+        and one.role not in (CLIENT, HELPER)
+        and not one.vague
     ]
 
 
@@ -120,6 +130,10 @@ def place(located: list[Claimed], found: list[Reading]) -> Iterator[Claim]:
     linked = {link.key for reading in found for link in list(reading.links)}
     for one in located:
         key = one.process.key
+        if one.vague:
+            why = "it is starting or ending: its arguments cannot be read at this moment"
+            yield Claim(one.agent.NAME, key, AGENT, None, candidates=None, shown=False, why=why)
+            continue
         if one.ours is None and one.details.uid != os.getuid() and key not in linked:
             continue  # another user's, and nothing of ours names it
         mine = [r for r in found if r.agent is one.agent and one.root in (None, r.store.root) and not r.absent]

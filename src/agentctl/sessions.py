@@ -141,7 +141,7 @@ def look(
     newer = {record.id for record in world.records if record.fresh}
     return Look(
         answer,
-        doubtful=any(link.doubt and link.id in ids for link in world.links),
+        doubtful=any(link.doubt and link.id in ids for link in world.links) or any(one.vague for one in located),
         moving=any(session.process == UNKNOWN and session.id in newer for session in shown),
         stamps={path: stamp for reading in found for path, stamp in list(reading.stamps.items())},
         stalled={(one.agent.NAME, one.store.root): one.unread or "" for one in found if one.stalled},
