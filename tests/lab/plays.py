@@ -297,6 +297,7 @@ def resumed(world: World) -> None:
         running = world.run(*world.recipe.resume(world.mode, first.id, MODEL_CALL))
     else:
         leave(world, running, first)
+        world.released(first)  # Codex' daemon unloads it and loads it again: for about 10 ms nobody has its lock
         running = world.run(*world.recipe.resume(world.mode, first.id, None), tty=True)
         running.wait_shown(world.recipe.READY)
         time.sleep(1)
