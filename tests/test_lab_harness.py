@@ -105,6 +105,7 @@ def test_certified_keeps_what_was_not_run(tmp_path: Path, monkeypatch: pytest.Mo
     report.write(second[:3], dict.fromkeys(second[:3], True))
     lines = [line for line in report.PATH.read_text().splitlines() if line.startswith("| codex")]
     assert [line.split(" | ")[4] for line in lines] == ["certified", "not certified"]
+    assert report.PATH.read_text().count("| agent |") == 1
     assert "headless/sigkill, interactive/sigkill, daemon/sigkill" in lines[1]
 
 

@@ -40,7 +40,10 @@ def claim_all(agents: list[Agent], processes: Processes) -> list[Claimed]:
         if likely and (details is None or details.argv is None):
             uid = details.uid if details else None
             if uid is None or uid == os.getuid():
-                found += [Claimed(agent, process, Details(), AGENT, vague=True) for agent in likely]
+                # Shown once, though it may be of any of them.
+                ours = [None, *[False] * (len(likely) - 1)]
+                both = zip(likely, ours, strict=True)
+                found += [Claimed(agent, process, Details(), AGENT, ours=shown, vague=True) for agent, shown in both]
             continue
         for agent in likely:
             role = agent.claims(process, details) if details else None
@@ -132,7 +135,7 @@ def place(located: list[Claimed], found: list[Reading]) -> Iterator[Claim]:
         key = one.process.key
         if one.vague:
             why = "it is starting or ending: its arguments cannot be read at this moment"
-            yield Claim(one.agent.NAME, key, AGENT, None, candidates=None, shown=False, why=why)
+            yield Claim(one.agent.NAME, key, AGENT, None, candidates=None, shown=one.ours is None, why=why)
             continue
         if one.ours is None and one.details.uid != os.getuid() and key not in linked:
             continue  # another user's, and nothing of ours names it

@@ -37,11 +37,16 @@ def begin(world: World, prompt: str) -> Running:
     return world.recipe.background(world, prompt)
 
 
+def last_answer(world: World, truth: Truth, entry: Entry) -> None:
+    """Wait for the end of the last model answer of a turn: after it a headless run may let its session go."""
+    at = world.answered(entry)
+    if world.mode == HEADLESS and world.recipe.LEAVES_FIRST:
+        world.released(truth, at)
+
+
 def come_to_rest(world: World, running: Running, truth: Truth, entry: Entry, last_turn: str = "done") -> None:
     """The last model answer of a turn was given: a headless run ends, any other is at its prompt."""
-    if world.mode == HEADLESS and world.recipe.LEAVES_FIRST:
-        world.released(truth)
-    world.answered(entry)
+    last_answer(world, truth, entry)
     if world.mode == HEADLESS:
         running.wait_end()
         world.expect(truth, CLOSED[last_turn], gone=True)
@@ -260,10 +265,7 @@ def killed_wrapper(world: World) -> None:
     running.signal(signal.SIGKILL)
     running.wait_end()
     world.expect(truth, "running")
-    if world.mode == HEADLESS:
-        world.released(truth)
-    entry = world.request("text")
-    world.answered(entry)
+    last_answer(world, truth, world.request("text"))
     if world.mode == HEADLESS:
         until(lambda: not is_alive(truth.key), 20, "its process has ended")
         world.expect(truth, "done", gone=True)
@@ -297,6 +299,7 @@ def resumed(world: World) -> None:
         running = world.run(*world.recipe.resume(world.mode, first.id, MODEL_CALL))
     else:
         leave(world, running, first)
+        world.released(first)  # Codex' daemon unloads it and loads it again: for about 10 ms nobody has its lock
         running = world.run(*world.recipe.resume(world.mode, first.id, None), tty=True)
         running.wait_shown(world.recipe.READY)
         time.sleep(1)
@@ -359,10 +362,7 @@ def sub_agent(world: World) -> None:
     if [child["status"] for child in children] != ["running"]:
         raise WrongAnswer(f"its sub-agent runs a command, and is listed as {children}\n{world.account()}")
     world.request("text:the part is done")
-    if world.mode == HEADLESS and world.recipe.LEAVES_FIRST:
-        world.released(truth)
-    entry = world.request("text:all done")
-    world.answered(entry)
+    last_answer(world, truth, world.request("text:all done"))
     if world.mode == HEADLESS:
         running.wait_end()
         world.expect(truth, "done", gone=True)

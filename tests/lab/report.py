@@ -25,7 +25,7 @@ plays every cell; without it the core ones.
 |---|---|---|---|---|---|---|
 """
 A_RUN = 10  # fewer cells than this are a look at a detail
-ROW = re.compile(r"^\| (?P<agent>\S+) \| (?P<version>\S+) \|.*\|$", re.MULTILINE)
+ROW = re.compile(r"^\| (?P<agent>(?!agent )\S+) \| (?P<version>\S+) \|.*\|$", re.MULTILINE)
 
 
 def write(wanted: Sequence[Cell], results: Mapping[Cell, bool]) -> None:

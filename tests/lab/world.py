@@ -133,12 +133,15 @@ class World:
             raise LabError(f"no model request for [[{directive}]] within {seconds:g} s\n{self.account()}")
         return matching(self.server.entries)[count - 1]
 
-    def answered(self, entry: Entry, seconds: float = 30.0) -> None:
-        def over(entries: list[Entry]) -> bool:
-            return any(other.number == entry.number and other.event != "request" for other in entries)
+    def answered(self, entry: Entry, seconds: float = 30.0) -> float:
+        """Wait for the end of the answer to a request: when it was."""
 
-        if not self.server.wait_for(over, seconds):
+        def ends(entries: list[Entry]) -> list[float]:
+            return [other.at for other in entries if other.number == entry.number and other.event != "request"]
+
+        if not self.server.wait_for(lambda entries: bool(ends(entries)), seconds):
             raise LabError(f"the model's answer to [[{entry.directive}]] was not taken\n{self.account()}")
+        return ends(self.server.entries)[0]
 
     def truth(self, entry: Entry) -> Truth:
         """The session that a request names, and the process whose connection it came through."""
@@ -266,11 +269,11 @@ class World:
         if not any((hold.id, hold.key) == (truth.id, truth.key) and hold.until > 1e300 for hold in self.holds):
             self.holds.append(watch.Hold(truth.id, truth.key, time.monotonic()))
 
-    def released(self, truth: Truth) -> None:
-        """From now on this process may leave this session, or end."""
+    def released(self, truth: Truth, at: float | None = None) -> None:
+        """From now (or then) on this process may leave this session, or end."""
         for hold in self.holds:
             if (hold.id, hold.key) == (truth.id, truth.key):
-                hold.until = min(hold.until, time.monotonic())
+                hold.until = min(hold.until, time.monotonic() if at is None else at)
 
     # The end
 
