@@ -9,6 +9,7 @@ from agentctl.model import (
     AGENT,
     ALIVE,
     CLOSED_TURNS,
+    DAEMON,
     DONE,
     EXACT,
     FAILED,
@@ -95,20 +96,17 @@ class Verdict(Value):
 
 
 def judge(world: World) -> Judgement:
-    links = group((link.agent, link.id, link) for link in world.links)
+    all_links = (*world.links, *sole_links(world))
+    links = group((link.agent, link.id, link) for link in all_links)
     records = newest(world.records)
-    held = {link.key for link in world.links if world.processes.alive(link.key)}
+    held = {link.key for link in all_links if world.processes.alive(link.key)}
     loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
-    soles = sole_links(loose, records, links, world)
-    for link in soles:
-        links.setdefault((link.agent, link.id), []).append(link)
-    attached = {link.key for link in soles}
-    loose = [claim for claim in loose if claim.key not in attached]
+    possible = [claim for claim in world.claims if may_be_on_any(claim, world.processes)]
     supervisors = group((one.agent, one.id, one) for one in world.supervisors if world.processes.alive(one.key))
 
     verdicts: dict[Name, tuple[Case, Verdict]] = {}
     for name in sorted(set(records) | set(links)):
-        case = build_case(name, records.get(name), links.get(name, []), loose, supervisors.get(name, []), world)
+        case = build_case(name, records.get(name), links.get(name, []), possible, supervisors.get(name, []), world)
         verdicts[name] = case, decide(case, world)
     for name, (case, _) in verdicts.items():
         parent = case.record.parent if case.record else None
@@ -148,18 +146,26 @@ def is_loose(claim: Claim, held: set[ProcessKey], processes: Processes) -> bool:
     return claim.role in (AGENT, SPARE) and claim.key not in held and processes.alive(claim.key) is not None
 
 
+def may_be_on_any(claim: Claim, processes: Processes) -> bool:
+    """A live process that may be on a session without a proof of it: also one that has another session, or a daemon."""
+    return claim.role in (AGENT, DAEMON) and claim.candidates != () and processes.alive(claim.key) is not None
+
+
 def may_be_on(claim: Claim, name: Name, store: str | None) -> bool:
-    if claim.agent != name[0] or claim.role != AGENT:
+    if claim.agent != name[0] or claim.role not in (AGENT, DAEMON):
         return False
     if claim.store is not None and store is not None and claim.store != store:
         return False
     return claim.candidates is None or name[1] in claim.candidates
 
 
-def sole_links(
-    loose: list[Claim], records: Mapping[Name, Record], links: Mapping[Name, list[Link]], world: World
-) -> list[Link]:
+def sole_links(world: World) -> list[Link]:
     """One process, and only one session it can be on, and no other process that can be on that one."""
+    links = group((link.agent, link.id, link) for link in world.links)
+    records = newest(world.records)
+    held = {link.key for link in world.links if world.processes.alive(link.key)}
+    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
+    possible = [claim for claim in world.claims if may_be_on_any(claim, world.processes)]
     found = []
     for claim in loose:
         if not claim.sole or claim.candidates is None or len(claim.candidates) != 1:
@@ -167,7 +173,7 @@ def sole_links(
         name = (claim.agent, claim.candidates[0])
         record = records.get(name)
         taken = any(world.processes.alive(link.key) for link in links.get(name, ()))
-        rivals = [other for other in loose if other is not claim and may_be_on(other, name, claim.store)]
+        rivals = [other for other in possible if other is not claim and may_be_on(other, name, claim.store)]
         if record is not None and not taken and not rivals:
             how = "it is the only process that can be on this session, and this the only session it can be on"
             fact = Evidence("rule", f"pid {claim.key.pid}: {how}", pid=claim.key.pid, inferred=True)
@@ -181,12 +187,14 @@ def build_case(
     name: Name,
     record: Record | None,
     links: list[Link],
-    loose: list[Claim],
+    possible: list[Claim],
     supervisors: list[Supervisor],
     world: World,
 ) -> Case:
     root = record.store if record else (links[0].store if links else None)
     live = [link for link in links if world.processes.alive(link.key)]
+    keys = {link.key for link in live}
+    blockers = [claim for claim in possible if claim.key not in keys and may_be_on(claim, name, root)]
     return Case(
         agent=name[0],
         id=name[1],
@@ -194,7 +202,7 @@ def build_case(
         live=tuple(sorted(live, key=link_order)),
         dead=tuple(sorted((link for link in links if link not in live), key=link_order)),
         store=next((store for store in world.stores if (store.agent, store.root) == (name[0], root)), None),
-        blockers=tuple(sorted((claim for claim in loose if may_be_on(claim, name, root)), key=claim_order)),
+        blockers=tuple(sorted(blockers, key=claim_order)),
         supervisors=tuple(sorted(supervisors, key=lambda one: (one.key, one.why))),
     )
 
@@ -296,6 +304,8 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
     doubt = why_incomplete(case, world) if proved_gone(case, world) is None else None
     if case.blockers:
         doubt = f"pid {case.blockers[0].key.pid} may be on it: {case.blockers[0].why}"
+    if turn == IDLE and case.blockers:
+        return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:
         turn, reason = DONE, "it ended at its prompt; no turn was begun"
     return Verdict(

@@ -188,6 +188,8 @@ class Record(Value):
     forked_from: str | None = None
     one_shot: bool = False  # a run that ends by itself after its turn: alive with a closed turn = finishing
     policy: str | None = None  # the agent's own word for when it asks
+    # When it was last written, by its own rows: its file is shared with other sessions. None = its file says.
+    written_at: float | None = None
     fresh: bool = False  # written after the process table was read: its writer may be in no table yet
     evidence: tuple[Evidence, ...] = ()
 

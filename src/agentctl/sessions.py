@@ -14,11 +14,12 @@ from agentctl import processes as process_table
 from agentctl import roots
 from agentctl.agents import TABLE, load_all, resolve
 from agentctl.errors import Ambiguous, NotFound, UsageError
-from agentctl.judge import World, judge
+from agentctl.judge import World, judge, sole_links
 from agentctl.model import (
     AGENT,
     ALIVE,
     CLIENT,
+    DAEMON,
     HELPER,
     UNKNOWN,
     Answer,
@@ -49,7 +50,7 @@ RECENT = 7 * 24 * 60 * 60
 CORE_ENV = ("HOME", "TMUX", "TMUX_PANE", "AGENTCTL_LAUNCH")
 
 
-Stamp = tuple[int, int]  # (mtime in ns, size) of a record's file
+Stamp = tuple[int, int]  # (when it was written in ns, size) of a record
 
 
 class Scope(Value):
@@ -159,6 +160,7 @@ def look(agents: list[Agent], scope: Scope, env: Mapping[str, str], stamps: Mapp
         claims,
         tuple(supervisor for reading in found for supervisor in reading.supervisors),
     )
+    world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
     shown = tuple(with_host(session, processes) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
@@ -252,21 +254,46 @@ def read_records(
     return run
 
 
+def observed_sole_links(world: World, found: list[Reading]) -> list[Link]:
+    """The links that are inferred from all claims together, with what their stores see of process and record."""
+    inferred = sole_links(world)
+    seen: dict[Link, Link] = {}
+
+    def observe(reading: Reading, links: list[Link]) -> Callable[[], None]:
+        def run() -> None:
+            for link in links:
+                seen[link] = reading.store.observe(link, reading.records.get(link.id), world.processes)
+                reading.progress += 1
+
+        return run
+
+    jobs = []
+    for reading in found:
+        mine = [one for one in inferred if (one.agent, one.store) == (reading.agent.NAME, reading.store.root)]
+        if mine and reading.usable:
+            jobs.append((reading, observe(reading, mine)))
+    in_parallel(jobs)
+    return [seen.get(link, link) for link in inferred]
+
+
 def surely_gone(link: Link, reading: Reading, processes: Processes) -> bool:
     return reading.incomplete is None and link.here is not False and processes.gone(link.key)
 
 
 def with_freshness(record: Record, reading: Reading, taken_at: float, stamps: Mapping[str, Stamp]) -> Record:
-    """Mark a record whose file was written after the process table was read, by its time or by an earlier look."""
+    """Mark a record that was written after the process table was read, by its time or by an earlier look."""
     if record.path is None:
         return record
-    try:
-        found = os.stat(record.path)  # after the reading: what was read is not newer than this
-    except OSError:
-        return record
-    stamp = (found.st_mtime_ns, found.st_size)
-    reading.stamps[record.path] = stamp
-    return record._replace(fresh=found.st_mtime >= taken_at - CLOCK_GRAIN and stamps.get(record.path) != stamp)
+    if record.written_at is not None:
+        name, written, stamp = f"{record.path}#{record.id}", record.written_at, (int(record.written_at * 1e9), 0)
+    else:
+        try:
+            found = os.stat(record.path)  # after the reading: what was read is not newer than this
+        except OSError:
+            return record
+        name, written, stamp = record.path, found.st_mtime, (found.st_mtime_ns, found.st_size)
+    reading.stamps[name] = stamp
+    return record._replace(fresh=written >= taken_at - CLOCK_GRAIN and stamps.get(name) != stamp)
 
 
 def in_parallel(jobs: list[tuple[Reading, Callable[[], None]]]) -> None:
@@ -352,7 +379,7 @@ def place(
         for reading in usable:
             role = reading.store.role(process, details, role, processes)
         claim = Claim(agent.NAME, process.key, role, root, cwd=details.cwd, shown=ours is not False)
-        if role not in (CLIENT, HELPER) and process.key not in linked:
+        if role not in (CLIENT, HELPER) and (agent.RUNS_MANY or process.key not in linked):
             claim = with_candidates(claim, process, details, mine, usable, processes)
         yield claim
 
@@ -365,7 +392,8 @@ def with_candidates(
     usable: list[Reading],
     processes: Processes,
 ) -> Claim:
-    if claim.role != AGENT:
+    may_run = claim.role == AGENT or (claim.role == DAEMON and any(reading.agent.RUNS_MANY for reading in mine))
+    if not may_run:
         return claim._replace(why=f"a {claim.role} process: ready, on no session")
     if len(usable) < len([reading for reading in mine if not reading.absent]):
         return claim._replace(candidates=None, why="its store could not be read")
