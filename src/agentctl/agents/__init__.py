@@ -93,6 +93,7 @@ TABLE = {
     "claude-code": "claude_code",
     "codex": "codex",
     "demo": "demo",
+    "opencode": "opencode",
 }
 
 
@@ -141,8 +142,9 @@ def option(argv: Sequence[str] | None, *flags: str) -> str | None:
 
 
 if TYPE_CHECKING:  # mypy holds every module to the protocol
-    from agentctl.agents import claude_code, codex, demo
+    from agentctl.agents import claude_code, codex, demo, opencode
 
     _claude_code: Agent = claude_code
     _codex: Agent = codex
     _demo: Agent = demo
+    _opencode: Agent = opencode
