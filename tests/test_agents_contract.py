@@ -12,7 +12,7 @@ from agentctl.agents import claude_files, codex_socket
 from agentctl.model import ALIVE, GONE, Answer, Process, ProcessKey, Session
 from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
 
-NAMES = {"claude": "claude-code", "claude-2.1.325": "claude-code", "codex": "codex"}
+NAMES = {"claude": "claude-code", "claude-2.1.325": "claude-code", "codex": "codex", "opencode": "opencode"}
 
 
 @pytest.fixture
@@ -39,7 +39,18 @@ def test_every_state_is_judged_right(world: FixtureWorld, agent: str, state: str
     expected = EXPECTED[agent][state]
     answer = ask(world, agent, since=0.0)
     assert answer.problems == ()
-    session = the_session(answer, expected.get("session", ""))
+    if "sessions" in expected:
+        assert len(answer.sessions) == expected["sessions"]
+    if "unattached" in expected:
+        assert len(answer.unattached) == expected["unattached"]
+    if "by_session" in expected:
+        assert {session.id: session.status for session in answer.sessions} == expected["by_session"]
+    several = "sessions" in expected or "by_session" in expected
+    for session in answer.sessions if several else (the_session(answer, expected.get("session", "")),):
+        check_session(session, expected)
+
+
+def check_session(session: Session, expected: dict[str, Any]) -> None:
     assert session.status in expected["status"], session.evidence
     if session.status == "waiting" and "waiting only if marked inferred" in expected.get("note", ""):
         assert session.inferred
@@ -67,7 +78,8 @@ def test_list_and_status_and_why_agree(world: FixtureWorld, agent: str, state: s
     now = {session.id: session for session in ask(world, agent).sessions}
     for session in everything.sessions:
         (asked,) = sessions.one(session.id, world.env).sessions
-        assert asked._replace(tokens=None) == session
+        counted = {"tokens": None} if session.cost_usd is not None else {"tokens": None, "cost_usd": None}
+        assert asked._replace(**counted) == session
         ended = session.process == GONE
         assert (session.id in now) != ended
         if not ended:
@@ -161,4 +173,4 @@ def test_a_process_in_its_last_moments_may_still_be_on_it(world: FixtureWorld) -
 
 
 def test_all_fixture_states_are_covered() -> None:
-    assert len(CASES) == 57
+    assert len(CASES) == 70

@@ -256,6 +256,52 @@ def test_the_open_files_of_a_process(source: Source, spawn: Spawn, tmp_path: Pat
     assert processes.open_files(row) == []
 
 
+def test_each_writer_of_a_shared_log_stands_behind_its_own_last_line(spawn: Spawn, tmp_path: Path) -> None:
+    path = tmp_path / "shared.log"
+    code = "file = open(sys.argv[1], 'a')\nfile.write(sys.argv[2])\nfile.flush()"
+    first = spawn(code, str(path), "line of the first\n")
+    second = spawn(code, str(path), "line of the second one\n")
+    reader = spawn("file = open(sys.argv[1])", str(path))
+    processes = linux.snapshot(frozenset())
+    ends = {child.pid: processes.positions(row_of(processes, child), str(path)) for child in (first, second, reader)}
+    assert ends == {first.pid: [18], second.pid: [41], reader.pid: [0]}
+    row = row_of(processes, first)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "shared.log").touch()
+    assert processes.positions(row, str(tmp_path / "other" / "shared.log")) == []
+    assert processes.positions(row, str(tmp_path / "none")) == []
+    assert processes.positions(row._replace(key=ProcessKey(row.key.boot, row.pid, row.key.start - 1)), str(path)) == []
+    end(first)
+    assert processes.positions(row, str(path)) == []
+
+
+LISTENER = """
+import socket
+def listen(address):
+    listener = socket.create_server((address, 0))
+    return listener, listener.getsockname()[1]
+mine, port = listen('127.0.0.1')
+public, _ = listen('0.0.0.0')
+talking = socket.create_connection(('127.0.0.1', port))
+print(port, flush=True)
+sys.stdin.readline()
+mine.close()
+"""
+
+
+def test_the_ports_of_a_process_are_those_it_listens_on_itself(spawn: Spawn) -> None:
+    child = spawn("print('ready', flush=True)" + LISTENER)
+    bystander = spawn()
+    port = int(hear(child))
+    processes = linux.snapshot(frozenset())
+    row = row_of(processes, child)
+    assert processes.ports(row) == [port]
+    assert processes.ports(row_of(processes, bystander)) == []
+    assert processes.ports(row._replace(key=ProcessKey(row.key.boot, row.pid, row.key.start - 1))) == []
+    say(child, "close it")
+    until(lambda: processes.ports(row) == [])  # read anew each time: a port may change hands
+
+
 def test_an_open_file_is_not_a_lock_where_the_kernel_lists_locks(spawn: Spawn, tmp_path: Path) -> None:
     path = tmp_path / "its.lock"
     path.touch()

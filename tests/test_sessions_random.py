@@ -79,6 +79,7 @@ class FactAgent:
     ALIASES: tuple[str, ...] = ()
     BINARIES: tuple[str, ...] = ()
     ENV: tuple[str, ...] = ()
+    RUNS_MANY = False
     CERTIFIED: tuple[str, ...] = ()
 
     def __init__(self, name: str, world: World) -> None:

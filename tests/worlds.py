@@ -44,6 +44,8 @@ def rebuild(agent: str, state: str, folder: Path) -> FixtureWorld:
     source = FIXTURES / agent / state
     home = folder / "home"
     shutil.copytree(source, home)
+    if agent == "opencode":
+        return opencode_world(home)
     return codex_world(home) if agent == "codex" else claude_world(home, f"{agent}/{state}")
 
 
@@ -56,11 +58,11 @@ class Table:
         self.rows[pid] = Process(ProcessKey(BOOT, pid, start), parent, comm, state)
         self.details[pid] = details
 
-    def processes(self, **options: Any) -> Processes:
+    def processes(self, boot_time: float = BOOT_TIME, **options: Any) -> Processes:
         return Processes(
             BOOT,
             self.rows.values(),
-            boot_time=BOOT_TIME,
+            boot_time=boot_time,
             read_details=lambda process: self.details.get(process.pid),
             **options,
         )
@@ -139,3 +141,33 @@ def codex_world(home: Path) -> FixtureWorld:
         answers = {thread["id"]: thread["status"] for thread in listed["result"]["data"]}
         daemon = json.loads((root / "app-server-daemon" / "daemon.pid").read_text())["pid"]
     return FixtureWorld(table.processes(locks=locks, lock_identity=identity), env, answers=answers, daemon=daemon)
+
+
+def opencode_world(home: Path) -> FixtureWorld:
+    env = {"HOME": str(home), "XDG_DATA_HOME": str(home / "xdg_data")}
+    table = Table()
+    open_files: dict[int, list[str]] = {}
+    positions: dict[int, list[int]] = {}
+
+    def add(entry: dict[str, Any]) -> None:
+        pid = entry["pid"]
+        details = Details(tuple(entry["argv"]), entry["exe"], entry["cwd"], {**entry["env"], **env}, 0, (pid,))
+        table.add(pid, int(entry["starttime"]), int(entry["ppid"]), entry["comm"], entry["state"], details)
+        data = f"{entry['env'].get('XDG_DATA_HOME')}/"
+        open_files[pid] = [path.replace(data, f"{home}/xdg_data/") for _, path in entry["fds"] if path.startswith(data)]
+        positions[pid] = entry.get("log_positions", [])
+        for child in entry["children"]:
+            add(child)
+
+    facts = home / "proc.json"
+    if facts.exists():
+        read = json.loads(facts.read_text())
+        for entry in read if isinstance(read, list) else [read]:
+            add(entry)
+    notes = home / "facts.json"
+    processes = table.processes(
+        json.loads(notes.read_text())["btime"] if notes.exists() else BOOT_TIME,
+        read_open_files=lambda process: open_files[process.pid],
+        read_positions=lambda process, path: positions[process.pid] if path.endswith("/opencode.log") else [],
+    )
+    return FixtureWorld(processes, env)

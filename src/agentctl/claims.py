@@ -6,7 +6,7 @@ import os
 
 from agentctl import roots
 from agentctl.agents import home
-from agentctl.model import AGENT, CLIENT, HELPER, Claim, Details, Value
+from agentctl.model import AGENT, CLIENT, DAEMON, HELPER, Claim, Details, Value
 from agentctl.readings import Errand, in_parallel
 
 TYPE_CHECKING = False
@@ -88,16 +88,21 @@ def locate(claimed: list[Claimed], found: list[Reading], env: Mapping[str, str])
     return [one if one.vague else placed.get(one.process.pid, one) for one in claimed]
 
 
+def root_of(one: Claimed) -> str:
+    """The path of its store as the process means it: a relative one from where it stands."""
+    return os.path.normpath(os.path.join(one.details.cwd or "/", one.agent.roots(one.details.env or {})[0]))
+
+
 def by_path(one: Claimed, stores: list[str], env: Mapping[str, str]) -> Claimed | None:
     theirs = one.details.env or {}
-    root = os.path.abspath(one.agent.roots(theirs)[0])
+    root = root_of(one)
     ours = os.path.abspath(home(theirs)) == os.path.abspath(home(env))
     return one._replace(root=root, ours=True) if root in stores and ours else None
 
 
 def by_identity(one: Claimed, readings: list[Reading], env: Mapping[str, str]) -> Claimed:
     theirs = one.details.env or {}
-    path = os.path.abspath(one.agent.roots(theirs)[0])
+    path = root_of(one)
     identity = roots.identity_for(one.process, path)
     same = (reading.store.root for reading in readings if identity is not None and reading.identity == identity)
     their_home, our_home = home(theirs), home(env)
@@ -143,14 +148,16 @@ def place(located: list[Claimed], found: list[Reading]) -> Iterator[Claim]:
         usable = [reading for reading in mine if reading.usable]
         roles = [reading.options[key][0] for reading in usable if key in reading.options]
         role = next((role for role in roles if role != one.role), one.role)
-        claim = Claim(one.agent.NAME, key, role, one.root, cwd=one.details.cwd, shown=one.ours is not False)
-        if role not in (CLIENT, HELPER) and key not in linked:
+        many, shown = one.agent.RUNS_MANY, one.ours is not False
+        claim = Claim(one.agent.NAME, key, role, one.root, many=many, shown=shown, cwd=one.details.cwd)
+        if role not in (CLIENT, HELPER) and (one.agent.RUNS_MANY or key not in linked):
             claim = with_candidates(claim, mine, usable)
         yield claim
 
 
 def with_candidates(claim: Claim, mine: list[Reading], usable: list[Reading]) -> Claim:
-    if claim.role != AGENT:
+    may_run = claim.role == AGENT or (claim.role == DAEMON and any(reading.agent.RUNS_MANY for reading in mine))
+    if not may_run:
         return claim._replace(why=f"a {claim.role} process: ready, on no session")
     if len(usable) < len(mine):
         return claim._replace(candidates=None, why="its store could not be read")

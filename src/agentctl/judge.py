@@ -9,6 +9,7 @@ from agentctl.model import (
     AGENT,
     ALIVE,
     CLOSED_TURNS,
+    DAEMON,
     DONE,
     EXACT,
     FAILED,
@@ -33,6 +34,7 @@ from agentctl.model import (
     Unattached,
     Value,
     status_word,
+    terminal_of,
 )
 
 TYPE_CHECKING = False
@@ -95,23 +97,19 @@ class Verdict(Value):
 
 
 def judge(world: World) -> Judgement:
-    links = group((link.agent, link.id, link) for link in world.links)
+    all_links = (*world.links, *sole_links(world))
+    links = group((link.agent, link.id, link) for link in all_links)
     records = newest(world.records)
-    homes: dict[Name, set[str]] = {}
-    named: tuple[Record | Link, ...] = (*world.records, *world.links)
-    for one in named:
-        homes.setdefault((one.agent, one.id), set()).add(one.store)
-    held = {link.key for link in world.links if world.processes.alive(link.key)}
+    homes = homes_of(world)
+    held = {link.key for link in all_links if world.processes.alive(link.key)}
     loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
-    soles = sole_links(loose, records, links, homes, world)
-    for link in soles:
-        links.setdefault((link.agent, link.id), []).append(link)
-    attached = {link.key for link in soles}
-    loose = [claim for claim in loose if claim.key not in attached]
+    possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
     supervisors = group((boss.agent, boss.id, boss) for boss in world.supervisors if world.processes.alive(boss.key))
 
     def case_of(name: Name, roots: set[str]) -> Case:
-        return build_case(name, roots, records.get(name), links.get(name, []), loose, supervisors.get(name, []), world)
+        return build_case(
+            name, roots, records.get(name), links.get(name, []), possible, supervisors.get(name, []), world
+        )
 
     cases = {name: case_of(name, homes[name]) for name in sorted(homes)}
     verdicts = {name: (case, decide(case, world)) for name, case in cases.items()}
@@ -157,22 +155,38 @@ def is_loose(claim: Claim, held: set[ProcessKey], processes: Processes) -> bool:
     return claim.role in (AGENT, SPARE) and claim.key not in held and processes.alive(claim.key) is not None
 
 
+def may_be_on_any(claim: Claim, held: set[ProcessKey], processes: Processes) -> bool:
+    """A live process that may be on a session without a proof of it."""
+    if processes.alive(claim.key) is None:
+        return False
+    return claim.many if claim.role == DAEMON else claim.role == AGENT and (claim.many or claim.key not in held)
+
+
 def may_be_on(claim: Claim, name: Name, roots: set[str]) -> bool:
-    if claim.agent != name[0] or claim.role != AGENT:
+    if claim.agent != name[0] or claim.role not in (AGENT, DAEMON):
         return False
     if claim.store is not None and claim.store not in roots:
         return False
     return claim.candidates is None or name[1] in claim.candidates
 
 
-def sole_links(
-    loose: list[Claim],
-    records: Mapping[Name, Record],
-    links: Mapping[Name, list[Link]],
-    homes: Mapping[Name, set[str]],
-    world: World,
-) -> list[Link]:
+def homes_of(world: World) -> dict[Name, set[str]]:
+    """The stores that have each session."""
+    found: dict[Name, set[str]] = {}
+    named: tuple[Record | Link, ...] = (*world.records, *world.links)
+    for one in named:
+        found.setdefault((one.agent, one.id), set()).add(one.store)
+    return found
+
+
+def sole_links(world: World) -> list[Link]:
     """One process, and only one session it can be on, and no other process that can be on that one."""
+    links = group((link.agent, link.id, link) for link in world.links)
+    records = newest(world.records)
+    homes = homes_of(world)
+    held = {link.key for link in world.links if world.processes.alive(link.key)}
+    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
+    possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
     found = []
     for claim in loose:
         if not claim.sole or claim.candidates is None or len(claim.candidates) != 1:
@@ -180,7 +194,7 @@ def sole_links(
         name = (claim.agent, claim.candidates[0])
         record = records.get(name)
         taken = any(world.processes.alive(link.key) for link in links.get(name, ()))
-        able = [other for other in loose if may_be_on(other, name, homes.get(name, set()))]
+        able = [other for other in possible if may_be_on(other, name, homes.get(name, set()))]
         if record is not None and not taken and able == [claim]:
             how = "it is the only process that can be on this session, and this the only session it can be on"
             fact = Evidence("rule", f"pid {claim.key.pid}: {how}", pid=claim.key.pid, inferred=True)
@@ -195,12 +209,14 @@ def build_case(
     roots: set[str],
     record: Record | None,
     links: list[Link],
-    loose: list[Claim],
+    possible: list[Claim],
     supervisors: list[Supervisor],
     world: World,
 ) -> Case:
     stores = sorted((one.root, one.incomplete) for one in world.stores if one.agent == name[0] and one.incomplete)
     live = [link for link in links if world.processes.alive(link.key)]
+    keys = {link.key for link in live}
+    blockers = [claim for claim in possible if claim.key not in keys and may_be_on(claim, name, roots)]
     return Case(
         agent=name[0],
         id=name[1],
@@ -208,7 +224,7 @@ def build_case(
         live=tuple(sorted(live, key=link_order)),
         dead=tuple(sorted((link for link in links if link not in live), key=link_order)),
         incomplete=next((why for root, why in stores if root in roots), None),
-        blockers=tuple(sorted((claim for claim in loose if may_be_on(claim, name, roots)), key=claim_order)),
+        blockers=tuple(sorted(blockers, key=claim_order)),
         supervisors=tuple(sorted(supervisors, key=lambda one: (one.key, one.why))),
     )
 
@@ -308,6 +324,8 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
     doubt = why_incomplete(case, world) if proved_gone(case, world) is None else None
     if case.blockers:
         doubt = f"pid {case.blockers[0].key.pid} may be on it: {case.blockers[0].why}"
+    if turn == IDLE and case.blockers:
+        return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:
         turn, reason = DONE, "it ended at its prompt; no turn was begun"
     return Verdict(
@@ -426,14 +444,6 @@ def holders(link: Link, processes: Processes, wrappers: set[ProcessKey]) -> list
             break
         found.append({"pid": row.pid, "role": WRAPPER, "key": str(row.key), "link": None})
     return found
-
-
-def terminal_of(tty: int) -> dict[str, str | None] | None:
-    """The terminal of a process, from the device number in its row."""
-    major, minor = (tty >> 8) & 0xFFF, (tty & 0xFF) | ((tty >> 12) & 0xFFF00)
-    if 136 <= major <= 143:
-        return {"tty": f"/dev/pts/{minor + (major - 136) * 256}", "tmux": None}
-    return {"tty": f"/dev/tty{minor}", "tmux": None} if major == 4 and minor < 64 else None
 
 
 def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evidence, ...]:

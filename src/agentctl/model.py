@@ -213,6 +213,8 @@ class Record(Value):
     forked_from: str | None = None
     one_shot: bool = False  # a run that ends by itself after its turn: alive with a closed turn = finishing
     policy: str | None = None  # the agent's own word for when it asks
+    # When it was last written, by its own rows: its file is shared with other sessions. None = its file says.
+    written_at: float | None = None
     fresh: bool = False  # written after the process table was read: its writer may be in no table yet
     evidence: tuple[Evidence, ...] = ()
 
@@ -250,6 +252,7 @@ class Claim(Value):
     store: str | None  # the store it works in; None = its environment is not readable: it may be any
     candidates: tuple[str, ...] | None = ()  # sessions it can be on; None = cannot be narrowed
     sole: bool = False  # may a single candidate be taken for its session?
+    many: bool = False  # it may be on several at once: being on one, or being a daemon, does not rule out another
     shown: bool = True  # of this HOME: an unattached line if nothing explains it
     cwd: str | None = None
     why: str = ""
@@ -387,3 +390,11 @@ def status_word(process: str, turn: str) -> str:
     if process == GONE:
         return {DONE: "done", FAILED: "failed", INTERRUPTED: "stopped"}.get(turn, "unknown")
     return "unknown"
+
+
+def terminal_of(tty: int) -> dict[str, str | None] | None:
+    """The terminal of a process, from the device number in its row."""
+    major, minor = (tty >> 8) & 0xFFF, (tty & 0xFF) | ((tty >> 12) & 0xFFF00)
+    if 136 <= major <= 143:
+        return {"tty": f"/dev/pts/{minor + (major - 136) * 256}", "tmux": None}
+    return {"tty": f"/dev/tty{minor}", "tmux": None} if major == 4 and minor < 64 else None

@@ -26,7 +26,7 @@ GLANCE = 0.1
 RECENT = 7 * 24 * 60 * 60
 CLOCK_GRAIN = 0.02  # file times are taken from the kernel's coarse clock, up to a tick behind
 
-Stamp = tuple[int, int]  # (mtime in ns, size) of a record's file
+Stamp = tuple[int, int]  # (when it was written in ns, size) of a record
 
 
 class Scope(Value):
@@ -114,7 +114,7 @@ def link_all(reading: Reading, live: list[tuple[Process, Details, str]], process
         reading.supervisors = reading.store.supervisors(processes)
         linked = {link.key for link in reading.links}
         for process, details, claimed in live:
-            if process.key not in linked:
+            if process.key not in linked or reading.agent.RUNS_MANY:
                 role = reading.store.role(process, details, claimed, processes)
                 started = processes.started_at(process.key)
                 reading.options[process.key] = role, reading.store.candidates(process, details, started)
@@ -203,16 +203,19 @@ def surely_gone(link: Link, reading: Reading, processes: Processes) -> bool:
 
 
 def with_freshness(record: Record, reading: Reading, taken_at: float, stamps: Mapping[str, Stamp]) -> Record:
-    """Mark a record whose file was written after the process table was read, by its time or by an earlier look."""
+    """Mark a record that was written after the process table was read, by its time or by an earlier look."""
     if record.path is None:
         return record
-    try:
-        found = os.stat(record.path)  # after the reading: what was read is not newer than this
-    except OSError:
-        return record
-    stamp = (found.st_mtime_ns, found.st_size)
-    reading.stamps[record.path] = stamp
-    return record._replace(fresh=found.st_mtime >= taken_at - CLOCK_GRAIN and stamps.get(record.path) != stamp)
+    if record.written_at is not None:
+        name, written, stamp = f"{record.path}#{record.id}", record.written_at, (int(record.written_at * 1e9), 0)
+    else:
+        try:
+            found = os.stat(record.path)  # after the reading: what was read is not newer than this
+        except OSError:
+            return record
+        name, written, stamp = record.path, found.st_mtime, (found.st_mtime_ns, found.st_size)
+    reading.stamps[name] = stamp
+    return record._replace(fresh=written >= taken_at - CLOCK_GRAIN and stamps.get(name) != stamp)
 
 
 def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:

@@ -14,8 +14,8 @@ from agentctl import roots
 from agentctl.agents import TABLE, load, load_all, resolve
 from agentctl.claims import claim_all, locate, of_store, place, unknown_roots
 from agentctl.errors import Ambiguous, NotFound, UsageError
-from agentctl.judge import World, judge
-from agentctl.model import GONE, UNKNOWN, Answer, Problem, Session, StoreView, Value
+from agentctl.judge import World, judge, sole_links
+from agentctl.model import GONE, UNKNOWN, Answer, Link, Problem, Session, StoreView, Value
 from agentctl.readings import (
     RECENT,
     Reading,
@@ -132,6 +132,7 @@ def look(
         claims,
         tuple(supervisor for reading in found for supervisor in reading.supervisors),
     )
+    world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
     shown = tuple(with_host(session, processes) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
@@ -148,7 +149,26 @@ def look(
     )
 
 
-# The processes
+def observed_sole_links(world: World, found: list[Reading]) -> list[Link]:
+    """The links that are inferred from all claims together, with what their stores see of process and record."""
+    inferred = sole_links(world)
+    seen: dict[Link, Link] = {}
+
+    def observe(reading: Reading, links: list[Link]) -> Callable[[], None]:
+        def run() -> None:
+            for link in links:
+                seen[link] = reading.store.observe(link, reading.records.get(link.id), world.processes)
+                reading.progress += 1
+
+        return run
+
+    jobs = []
+    for reading in found:
+        mine = [one for one in inferred if (one.agent, one.store) == (reading.agent.NAME, reading.store.root)]
+        if mine and reading.usable:
+            jobs.append((reading, observe(reading, mine)))
+    in_parallel(jobs)
+    return [seen.get(link, link) for link in inferred]
 
 
 def snapshot(agents: list[Agent]) -> Processes:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         BINARIES: tuple[str, ...]  # what a person types, for `agents`
         ENV: tuple[str, ...]  # the environment variables it needs to see of its processes
         CERTIFIED: tuple[str, ...]  # the versions whose behaviour was measured
+        RUNS_MANY: bool  # one process, or its daemon, may run several sessions: being on one, it may be on another, too
 
         def looks_like(self, comm: str) -> bool:
             """Could a process of this name be one of ours? Cheap: decides whether its argv is read at all."""
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     class Store(Protocol):
         """One root of one agent, read for one query.
 
-        Called in this order: survey, (the process snapshot), links, supervisors, candidates, record, observe.
+        Called in this order: survey, (the process snapshot), links, supervisors, candidates, record, observe (of the
+        links above, then of those that the judge infers from the candidates).
         So every `record` is read after the snapshot: how a session ended is judged from bytes newer than its death.
         """
 
@@ -97,6 +99,7 @@ TABLE = {
     "claude-code": "claude_code",
     "codex": "codex",
     "demo": "demo",
+    "opencode": "opencode",
 }
 
 
@@ -145,8 +148,9 @@ def option(argv: Sequence[str] | None, *flags: str) -> str | None:
 
 
 if TYPE_CHECKING:  # mypy holds every module to the protocol
-    from agentctl.agents import claude_code, codex, demo
+    from agentctl.agents import claude_code, codex, demo, opencode
 
     _claude_code: Agent = claude_code
     _codex: Agent = codex
     _demo: Agent = demo
+    _opencode: Agent = opencode

@@ -58,6 +58,7 @@ ALIASES = ("claude",)
 BINARIES = ("claude",)
 ENV = ("HOME", "CLAUDE_CONFIG_DIR")
 CERTIFIED = ("2.1.197", "2.1.325")
+RUNS_MANY = False
 
 SUBCOMMANDS = frozenset(
     "agents attach auth config doctor import install logs mcp plugin purge respawn rm setup-token stop update".split()

@@ -59,6 +59,7 @@ ALIASES: tuple[str, ...] = ()
 BINARIES = ("codex",)
 ENV = ("HOME", "CODEX_HOME", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID")
 CERTIFIED = ("0.166.0",)
+RUNS_MANY = False  # its daemon does, and says which by their locks
 
 # Words that take a value, so that the value is not taken for a command or a prompt.
 VALUE_FLAGS = frozenset(

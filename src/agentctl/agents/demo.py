@@ -38,6 +38,7 @@ ALIASES: tuple[str, ...] = ()
 BINARIES = ("agentctl-demo",)
 ENV = ("HOME", "XDG_DATA_HOME")
 CERTIFIED = ("1.0",)
+RUNS_MANY = False
 
 HEAD_LIMIT = 512 * 1024
 TAIL_LIMIT = 8 * 1024 * 1024

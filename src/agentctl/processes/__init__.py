@@ -35,6 +35,8 @@ class Processes:
         lock_identity: Callable[[str], tuple[int, int, int] | None] | None = None,
         absent: Callable[[int], bool] | None = None,
         read_open_files: Callable[[Process], list[str]] | None = None,
+        read_positions: Callable[[Process, str], list[int]] | None = None,
+        read_ports: Callable[[Process], list[int]] | None = None,
         incomplete_for: Callable[[str], str | None] | None = None,
         env_names: frozenset[str] = frozenset(),
     ) -> None:
@@ -52,6 +54,8 @@ class Processes:
         self._lock_identity = lock_identity
         self._absent = absent
         self._read_open_files = read_open_files
+        self._read_positions = read_positions
+        self._read_ports = read_ports
         self._incomplete_for = incomplete_for
         self._children: dict[int, list[Process]] | None = None
 
@@ -118,6 +122,18 @@ class Processes:
     def open_files(self, process: Process) -> list[str]:
         """The paths this process has open; none if that cannot be read."""
         return self._read_open_files(process) if self._read_open_files else []
+
+    def positions(self, process: Process, path: str) -> list[int]:
+        """Where this process stands in a file, once for each time it has it open; none if that cannot be read.
+
+        In a file that is opened for appending, the kernel moves a writer to the end of what it wrote, and moves nobody
+        else: the bytes before this position were written by this very process.
+        """
+        return self._read_positions(process, path) if self._read_positions else []
+
+    def ports(self, process: Process) -> list[int]:
+        """The TCP ports of 127.0.0.1 that this process itself listens on, as we can reach them; read anew each time."""
+        return self._read_ports(process) if self._read_ports else []
 
     def incomplete_for(self, root: str) -> str | None:
         """Why a process that works in this folder may be missing from the table; None = it would be here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from agentctl.model import Details, Process, ProcessKey
@@ -14,6 +15,8 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Linux allows 6 MiB for argv and environment together. Half an environment would be one with names missing.
 DETAIL_LIMIT = 8 * 1024 * 1024
 DELETED = " (deleted)"
+TCP_LISTEN = b"0A"
+LOOPBACK = f"{int.from_bytes(bytes((127, 0, 0, 1)), sys.byteorder):08X}:".encode()  # as net/tcp writes 127.0.0.1
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 # File systems that other kernels write to: their processes are in no table of ours.
 SHARED_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "ceph", "afs", "vboxsf")
@@ -50,6 +53,8 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         lock_identity=mounts.identity,
         absent=absent,
         read_open_files=open_files,
+        read_positions=positions,
+        read_ports=ports,
         incomplete_for=mounts.shared_with_others,
         env_names=env_names,
     )
@@ -191,6 +196,49 @@ def open_files(process: Process) -> list[str]:
     except OSError:
         return []
     found = [path for path in (link(f"{base}/{name}") for name in names) if path and path.startswith("/")]
+    return found if still_has_its_pid(process) else []
+
+
+def positions(process: Process, path: str) -> list[int]:
+    """Where a process stands in a file, for each descriptor it has of it."""
+    base = f"{PROC}/{process.pid}"
+    found = []
+    try:
+        wanted = os.stat(path)
+        names = os.listdir(f"{base}/fd")
+    except OSError:
+        return []
+    for name in names:
+        target = link(f"{base}/fd/{name}")
+        if target is None or os.path.basename(target) != os.path.basename(path):
+            continue
+        try:
+            opened = os.stat(f"{base}/fd/{name}")  # the file itself, whatever its name in the process's own mounts
+            info = read(f"{base}/fdinfo/{name}", 4096).split()
+        except OSError:
+            continue  # it was closed meanwhile
+        if (opened.st_dev, opened.st_ino) == (wanted.st_dev, wanted.st_ino) and info[:1] == [b"pos:"]:
+            found.append(int(info[1]))
+    return found if still_has_its_pid(process) else []
+
+
+def ports(process: Process) -> list[int]:
+    """The ports of 127.0.0.1 that a process listens on: its own socket inodes in the kernel's table of sockets."""
+    base = f"{PROC}/{process.pid}"
+    if link(f"{base}/ns/net") != link(f"{PROC}/self/ns/net"):
+        return []  # what answers there on our side is somebody else
+    try:
+        targets = (link(f"{base}/fd/{name}") for name in os.listdir(f"{base}/fd"))
+        inodes = {target[8:-1].encode() for target in targets if target and target.startswith("socket:[")}
+        lines = read(f"{base}/net/tcp", 16 * 1024 * 1024).split(b"\n")[1:] if inodes else []
+    except OSError:
+        return []
+    rows = (fields for line in lines if len(fields := line.split()) > 9)
+    found = [
+        int(fields[1].partition(b":")[2], 16)
+        for fields in rows
+        if fields[3] == TCP_LISTEN and fields[1].startswith(LOOPBACK) and fields[9] in inodes
+    ]
     return found if still_has_its_pid(process) else []
 
 

@@ -1,0 +1,102 @@
+"""Asks an OpenCode process that serves HTTP what it does: three GET requests, for one directory at a time.
+
+Each directory is a world of its own to it, so `{}` says nothing of sessions of other directories. A directory that it
+has not opened yet it opens on being asked, so it is only asked about those it has open. A process is right about the
+sessions it runs, and knows nothing of what other processes do.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+
+from agentctl.model import Value
+from agentctl.stores import text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ANSWER_LIMIT = 4 * 1024 * 1024
+SECONDS = 0.5  # for all requests to one process
+
+
+class Unanswered(Exception):
+    """It did not answer, wants a password, or answers something that we do not understand."""
+
+
+class Answer(Value):
+    active: dict[str, str | None]  # the sessions it is busy with; a text = it retries a model call after this error
+    waiting: dict[str, str]  # session -> what it asks a person
+
+
+def ask(port: int, directory: str, seconds: float = SECONDS) -> Answer:
+    deadline = time.monotonic() + seconds
+    try:
+        status = get(port, "session/status", directory, deadline)
+        questions = get(port, "question", directory, deadline)
+        permissions = get(port, "permission", directory, deadline)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unanswered(str(error) or type(error).__name__) from error
+    if not (isinstance(status, dict) and isinstance(questions, list) and isinstance(permissions, list)):
+        raise Unanswered("an answer of another shape")
+    waiting = {}
+    for what, requests in ((question_text, questions), (permission_text, permissions)):
+        for request in requests:
+            id = text_or_none(request.get("sessionID")) if isinstance(request, dict) else None
+            if id is not None:
+                waiting[id] = what(request)
+    active = {
+        id: (text_or_none(state.get("message")) or "an error") if state.get("type") == "retry" else None
+        for id, state in status.items()
+        if isinstance(state, dict) and state.get("type") in ("busy", "retry")
+    }
+    return Answer(active, waiting)
+
+
+def get(port: int, path: str, directory: str, deadline: float) -> Any:
+    """One GET over a connection of its own, so that the end of the answer is the end of the connection."""
+    target = f"/{path}?directory={escaped(directory)}"
+    request = f"GET {target} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), left(deadline)) as connection:
+        connection.sendall(request.encode("ascii"))
+        answer = b""
+        while True:
+            connection.settimeout(left(deadline))
+            part = connection.recv(65536)
+            if not part:
+                break
+            answer += part
+            if len(answer) > ANSWER_LIMIT:
+                raise ValueError("its answer is too long")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if head.split()[1:2] != [b"200"]:
+        raise ValueError(f"it answers {head.splitlines()[0].decode(errors='replace') if head else 'nothing'}")
+    return json.loads(body)
+
+
+def left(deadline: float) -> float:
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("no answer in time")
+    return seconds
+
+
+def escaped(path: str) -> str:
+    """Percent-encoded, without the import of urllib that every command would pay for."""
+    plain = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/"
+    return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in path.encode(errors="surrogateescape"))
+
+
+def permission_text(request: dict[str, Any]) -> str:
+    metadata, patterns = request.get("metadata"), request.get("patterns")
+    command = text_or_none(metadata.get("command")) if isinstance(metadata, dict) else None
+    listed = " ".join(map(str, patterns)) if isinstance(patterns, list) else ""
+    return ": ".join(word for word in ("permission", str(request.get("permission")), command or listed) if word)
+
+
+def question_text(request: dict[str, Any]) -> str:
+    questions = request.get("questions")
+    first = questions[0] if isinstance(questions, list) and questions and isinstance(questions[0], dict) else {}
+    return f"question: {text_or_none(first.get('question')) or '?'}"

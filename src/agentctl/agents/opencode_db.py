@@ -1,0 +1,241 @@
+"""OpenCode's sessions in its SQLite database (1.2 and later), read only.
+
+Opened with mode=ro, never as immutable: all of the newest rows are in the write-ahead log. Each query is a transaction
+of its own. Its tables account, control_account, credential and session_share hold secrets: none is ever selected from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from agentctl.agents.opencode_turn import Message, Part, Row, model_of
+from agentctl.model import Tokens
+from agentctl.stores import open_regular, text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from tempfile import TemporaryDirectory
+    from typing import Any
+
+BUSY = 0.2  # seconds to wait for a writer; readers of a write-ahead log hardly ever do
+COPY_LIMIT = 256 * 1024 * 1024
+PARTS = 400  # of one message
+RECENT_MESSAGES = 64
+LAST_ID = "\U0010ffff"
+SESSION = ("id", "parent_id", "directory", "title", "version", "model", "time_created", "time_updated")
+USAGE = ("tokens_input", "tokens_output", "tokens_cache_read", "tokens_cache_write", "tokens_reasoning", "cost")
+# Of a large value only what is never looked at is left out: whole files before and after, outputs, attachments.
+LARGE = 64 * 1024
+SMALLER = f"case when length(data) < {LARGE} then data when json_valid(data) then json_remove(data, {{}}) end"
+MESSAGE = SMALLER.format("'$.summary.diffs', '$.system'")
+PART = SMALLER.format("'$.state.output', '$.state.attachments', '$.state.metadata.diff', '$.url'")
+COUNTED = ("input", "output", "cache.read", "cache.write", "reasoning")
+
+
+class Unreadable(OSError):
+    """The database is there and cannot be read: a problem, never an absence of sessions."""
+
+
+class Database:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+        self._columns: frozenset[str] = frozenset()
+        self._copy: TemporaryDirectory[str] | None = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
+
+    # Sessions
+
+    def session(self, id: str) -> Row | None:
+        found = self._sessions("id = ?", (id,))
+        return found[0] if found else None
+
+    def recent(self, since: float) -> list[str]:
+        """The sessions that were written since, without sub-agents."""
+        rows = self._rows("select id from session where +parent_id is null and time_updated >= ?", (int(since * 1000),))
+        return [id for (id,) in rows]
+
+    def begun_since(self, moment: float) -> list[Row]:
+        """Sessions, without sub-agents, that were written since. There is no index for that: one pass over all of them.
+
+        A session's own time lags behind its messages for a moment; such a message is among the last ones stored.
+        """
+        since = int(moment * 1000)
+        rows = {row.id: row for row in self._sessions("+parent_id is null and time_updated >= ?", (since,))}
+        newest = "select session_id, time_created from message order by rowid desc limit ?"
+        for id, created in self._rows(newest, (RECENT_MESSAGES,)):
+            row = rows.get(id) or (self.session(id) if created >= since else None)
+            if row is not None and row.parent is None:
+                rows[id] = row._replace(updated=max(row.updated or 0.0, created / 1000))
+        return list(rows.values())
+
+    def of_directory(self, directory: str, limit: int) -> list[Row]:
+        """The sessions of a directory that were changed last."""
+        return self._sessions(
+            "+parent_id is null and directory = ? order by time_updated desc limit ?", (directory, limit)
+        )
+
+    def find(self, prefix: str) -> list[str]:
+        return [
+            id for (id,) in self._rows("select id from session where id >= ? and id < ?", (prefix, prefix + LAST_ID))
+        ]
+
+    def children(self, id: str) -> list[str]:
+        return [id for (id,) in self._rows("select id from session where parent_id = ? order by id", (id,))]
+
+    def _sessions(self, where: str, values: Sequence[object]) -> list[Row]:
+        self._open()
+        columns = ", ".join(name if name in self._columns else f"null as {name}" for name in SESSION)
+        return [
+            Row(
+                id,
+                self.path,
+                text_or_none(parent),
+                text_or_none(directory),
+                text_or_none(title),
+                text_or_none(version),
+                model_of(decoded(model)),
+                seconds(created),
+                seconds(updated),
+            )
+            for id, parent, directory, title, version, model, created, updated in self._rows(
+                f"select {columns} from session where {where}", values
+            )
+        ]
+
+    # What is in a session
+
+    def messages(self, row: Row, limit: int) -> list[Message]:
+        """The newest ones, the newest first."""
+        return self._messages(row.id, "order by time_created desc, id desc limit ?", limit)
+
+    def first_messages(self, row: Row, limit: int) -> list[Message]:
+        return self._messages(row.id, "order by time_created, id limit ?", limit)
+
+    def _messages(self, id: str, order: str, limit: int) -> list[Message]:
+        rows = self._rows(
+            f"select id, time_created, time_updated, {MESSAGE} from message where session_id = ? {order}",
+            (id, limit),
+        )
+        return [Message(name, created / 1000, written / 1000, decoded(data)) for name, created, written, data in rows]
+
+    def parts(self, message: str) -> list[Part]:
+        rows = self._rows(
+            f"select time_created, time_updated, {PART} from part where message_id = ? order by id limit ?",
+            (message, PARTS),
+        )
+        return [Part(created / 1000, written / 1000, decoded(data) or {}) for created, written, data in rows]
+
+    def usage(self, row: Row) -> tuple[Tokens | None, float | None]:
+        """Tokens and cost of this session alone: the messages that a fork copied were paid for where they were made."""
+        self._open()
+        created = int((row.created or 0.0) * 1000)
+        values = ", ".join(f"sum(json_extract(data, '$.tokens.{name}'))" for name in COUNTED)
+        summed = f"select {values}, sum(json_extract(data, '$.cost')) from message"
+        summed += " where session_id = ? and json_valid(data) and time_created"
+        if self._columns.issuperset(USAGE):
+            ((*own,),) = self._rows(f"select {', '.join(USAGE)} from session where id = ?", (row.id,)) or [(0,) * 6]
+            ((*copied,),) = self._rows(f"{summed} < ?", (row.id, created))
+        else:
+            ((*own,),) = self._rows(f"{summed} >= ?", (row.id, created))
+            copied = [0] * len(own)
+        *tokens, cost = ((mine or 0) - (theirs or 0) for mine, theirs in zip(own, copied, strict=True))
+        if not any(tokens):
+            return None, None
+        return Tokens(*(max(0, int(count)) for count in tokens)), round(max(0.0, cost), 10)
+
+    # The file
+
+    def _rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        connection = self._open()
+        if not self._columns:
+            return []  # it was created this moment, and has no tables yet
+        import sqlite3
+
+        try:
+            return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise Unreadable(f"{self.path}: {error}") from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            import sqlite3
+
+            os.close(open_regular(self.path))
+            try:
+                self._connection, self._columns = connect(self.path, "ro")
+            except sqlite3.Error as first:
+                # A write-ahead log needs its index, and this folder cannot be written: read a copy of both elsewhere.
+                try:
+                    self._copy = copied(self.path)
+                    self._connection, self._columns = connect(os.path.join(self._copy.name, "copy.db"), "rw")
+                except sqlite3.Error as error:
+                    raise Unreadable(f"{self.path}: {first}, and a copy of it: {error}") from error
+        return self._connection
+
+
+def connect(path: str, mode: str) -> tuple[sqlite3.Connection, frozenset[str]]:
+    """A connection that was tried, and the columns of its table of sessions: they differ by version."""
+    import sqlite3
+
+    name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    # Several threads of one query use it, one after the other.
+    connection = sqlite3.connect(f"file:{name}?mode={mode}", uri=True, timeout=BUSY, check_same_thread=False)
+    try:
+        columns = connection.execute("select name from pragma_table_info('session')").fetchall()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection, frozenset(name for (name,) in columns)
+
+
+def copied(path: str) -> TemporaryDirectory[str]:
+    """A copy of a database and its write-ahead log, taken while neither changed."""
+    from shutil import copyfile
+    from tempfile import TemporaryDirectory
+
+    folder = TemporaryDirectory(prefix="agentctl-")
+    try:
+        for _ in range(3):
+            before = stamps(path)
+            if sum(size for _, size in before) > COPY_LIMIT:
+                raise Unreadable(f"{path}: it can only be read as a copy, and is too large for that")
+            copyfile(path, f"{folder.name}/copy.db")
+            if len(before) > 1:
+                copyfile(f"{path}-wal", f"{folder.name}/copy.db-wal")
+            if stamps(path) == before:
+                return folder
+        raise Unreadable(f"{path}: it can only be read as a copy, and changes all the time")
+    except OSError:
+        folder.cleanup()
+        raise
+
+
+def stamps(path: str) -> list[tuple[int, int]]:
+    files = [path, f"{path}-wal"] if os.path.exists(f"{path}-wal") else [path]
+    return [(found.st_mtime_ns, found.st_size) for found in map(os.stat, files)]
+
+
+def decoded(text: object) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text) if isinstance(text, (str, bytes)) else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def seconds(milliseconds: object) -> float | None:
+    return milliseconds / 1000 if isinstance(milliseconds, (int, float)) else None

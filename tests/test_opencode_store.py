@@ -1,0 +1,429 @@
+"""OpenCode's files: how a turn stands in them, and that reading them is safe, bounded and never an absence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentctl import sessions
+from agentctl.agents import opencode, opencode_api, opencode_db
+from agentctl.agents.opencode_api import Unanswered
+from agentctl.agents.opencode_db import Database, Unreadable
+from agentctl.agents.opencode_json import Folder, id_time
+from agentctl.agents.opencode_log import Tail, read_lines, read_trail
+from agentctl.agents.opencode_turn import Row
+from agentctl.model import DONE, UNKNOWN, Tokens
+from tests.opencode_home import Home, line, tool
+from tests.worlds import BOOT_TIME, FIXTURES
+
+SECRETS = {"account", "control_account", "credential", "session_share"}
+FORK = FIXTURES / "opencode" / "subagent_and_fork" / "xdg_data" / "opencode" / "opencode.db"
+LEGACY = FIXTURES / "opencode" / "legacy_1.0.185_storage" / "xdg_data" / "opencode"
+
+
+# The database
+
+
+def test_all_of_a_store_may_be_in_its_write_ahead_log(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "opencode" / "running_mid_tool" / "raw_wal", tmp_path / "raw")
+    database = Database(str(tmp_path / "raw" / "opencode.db"))
+    assert os.path.getsize(database.path) == 4096
+    assert database.recent(0.0) == []
+    assert {"directory", "time_updated"} <= database._columns  # an immutable reading has no table at all
+
+
+def test_what_a_writer_has_not_put_into_the_file_yet_is_read(home: Home) -> None:
+    writer = sqlite3.connect(home.path)
+    writer.execute("pragma journal_mode = wal")
+    writer.execute("pragma wal_autocheckpoint = 0")
+    writer.execute("update project set name = 'x'")
+    writer.commit()
+    home.session("ses_new", 10)
+    database = Database(str(home.path))
+    assert database.recent(0.0) == ["ses_new"]
+    writer.execute("insert into session_share values ('ses_new', 'x', 'secret', 'url', 0, 0)")  # in mid-transaction
+    assert [row.id for row in database.begun_since(0.0)] == ["ses_new"]
+    writer.rollback()
+    writer.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def cannot_be_opened_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = opencode_db.connect
+
+    def connect(path: str, mode: str) -> Any:
+        if mode == "ro":
+            raise sqlite3.OperationalError("unable to open database file")
+        return real(path, mode)
+
+    monkeypatch.setattr(opencode_db, "connect", connect)
+
+
+@pytest.mark.usefixtures("cannot_be_opened_in_place")
+def test_a_folder_that_cannot_be_written_is_read_as_a_copy_that_is_removed(home: Home) -> None:
+    home.session("ses_a", 10)
+    database = Database(str(home.path))
+    assert database.recent(0.0) == ["ses_a"]
+    assert database._copy is not None
+    folder = Path(database._copy.name)
+    assert folder.exists() and home.data not in folder.parents
+    database.close()
+    assert not folder.exists()
+
+
+@pytest.mark.usefixtures("cannot_be_opened_in_place")
+def test_a_database_that_is_too_large_to_copy_is_a_problem(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencode_db, "COPY_LIMIT", 100)
+    with pytest.raises(Unreadable, match="too large"):
+        Database(str(home.path)).recent(0.0)
+
+
+def test_a_store_that_cannot_be_read_is_a_problem_and_not_an_empty_one(home: Home) -> None:
+    home.session("ses_a", 10)
+    home.path.write_bytes(b"this is no database " * 500)
+    answer = sessions.query(sessions.Scope(agents=("opencode",), since=0.0), home.env)
+    assert answer.sessions == ()
+    assert ["not a database" in problem.problem for problem in answer.problems] == [True]
+
+
+def test_a_store_that_cannot_be_read_leaves_its_processes_unexplained(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.process(10, 10)
+    home.path.write_bytes(b"this is no database " * 500)
+    world = home.world()
+    monkeypatch.setattr(sessions, "snapshot", lambda agents: world.processes)
+    answer = sessions.query(sessions.Scope(agents=("opencode",)), world.env)
+    assert [(one.pid, one.why) for one in answer.unattached] == [(10, "its store could not be read")]
+    assert len(answer.problems) == 1
+
+
+def test_a_pipe_in_the_place_of_the_database_blocks_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "opencode.db")
+    with pytest.raises(OSError, match="not a regular file"):
+        Database(str(tmp_path / "opencode.db")).recent(0.0)
+
+
+def test_a_database_that_is_being_created_has_no_sessions(tmp_path: Path) -> None:
+    (tmp_path / "opencode.db").touch()
+    database = Database(str(tmp_path / "opencode.db"))
+    assert (database.recent(0.0), database.session("ses_a"), database.begun_since(0.0)) == ([], None, [])
+
+
+def test_a_message_that_does_not_parse_is_not_a_state(home: Home) -> None:
+    home.session("ses_a", 10)
+    home.prompt("ses_a", 11)
+    home._do("update message set data = '{torn'")
+    store = opencode.open_store(str(home.data))
+    store.survey()
+    record = store.record("ses_a", tokens=True)
+    assert record is not None
+    assert (record.turn, record.tokens) == (UNKNOWN, None)
+
+
+def test_no_query_touches_a_table_of_secrets(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, touched = opencode_db.connect, set()
+
+    def connect(path: str, mode: str) -> Any:
+        connection, columns = real(path, mode)
+
+        def watch(action: int, table: str | None, *_: str | None) -> int:
+            if action == sqlite3.SQLITE_READ:
+                touched.add(table)
+            return sqlite3.SQLITE_OK
+
+        connection.set_authorizer(watch)
+        return connection, columns
+
+    monkeypatch.setattr(opencode_db, "connect", connect)
+    exercise(home)
+    assert touched == {"session", "message", "part"}
+    assert not touched & SECRETS
+
+
+def exercise(home: Home) -> None:
+    """Everything that is ever asked."""
+    home.session("ses_a", 10)
+    home.prompt("ses_a", 11)
+    home.step("ses_a", 12, tool(), tokens={"input": 1}, cost=1)
+    store = opencode.open_store(str(home.data))
+    store.survey()
+    assert list(store.recent(0.0)) == list(store.find("ses_")) == ["ses_a"]
+    assert store.record("ses_a", tokens=True) is not None
+    assert list(store.children("ses_a")) == []
+    sessions_of = store._sessions
+    assert sessions_of.begun_since(0.0) and sessions_of.latest_of("/work", 5)
+
+
+def test_no_query_looks_through_all_messages(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, Any]] = []
+    real = Database._rows
+
+    def rows(self: Database, query: str, values: Any) -> Any:
+        asked.append((query, values))
+        return real(self, query, values)
+
+    monkeypatch.setattr(Database, "_rows", rows)
+    exercise(home)
+    monkeypatch.undo()
+    connection = sqlite3.connect(home.path)
+    for query, values in asked:
+        plan = [row[3] for row in connection.execute(f"explain query plan {query}", values)]
+        scans = [one for one in plan if one.startswith("SCAN")]
+        whole_table = [one for one in scans if "message" in one or "part" in one]
+        assert not whole_table or query.endswith("from message order by rowid desc limit ?"), (query, plan)
+        assert not scans or "session_id" in query or "time_updated" in query, (query, plan)
+    connection.close()
+
+
+def test_a_large_value_is_read_without_what_nobody_looks_at(home: Home) -> None:
+    home.session("ses_a", 10)
+    home.message("ses_a", 11, "user", {"type": "text", "text": "hi"}, summary={"diffs": ["x" * 100_000]})
+    home.step("ses_a", 12, tool("completed", output="y" * 100_000), end=13, finish="stop")
+    database = Database(str(home.path))
+    row = database.session("ses_a")
+    assert row is not None
+    for message in database.messages(row, 5):
+        assert len(json.dumps(message.data)) < 1000
+        assert sum(len(json.dumps(part.data)) for part in database.parts(message.id)) < 1000
+
+
+def test_a_message_whose_session_was_not_touched_yet_counts(home: Home) -> None:
+    """It stores a prompt, and a moment later the session's own time."""
+    home.session("ses_a", 10)
+    home.prompt("ses_a", 50)
+    home._do("update session set time_updated = time_created")
+    database = Database(str(home.path))
+    assert [row.id for row in database.begun_since(BOOT_TIME + 40)] == ["ses_a"]
+    assert database.begun_since(BOOT_TIME + 60) == []
+
+
+def test_what_a_fork_copied_is_not_paid_for_twice() -> None:
+    database = Database(str(FORK))
+    counted = {}
+    for id in database.find("ses_"):
+        row = database.session(id)
+        assert row is not None
+        counted[id[:10]] = database.usage(row)
+    one = Tokens(800, 40, 200, 0, 10), 0.00092
+    two = Tokens(1600, 80, 400, 0, 20), 0.00184
+    assert counted == {"ses_e1f8a4": two, "ses_e1f875": two, "ses_e1f874": one, "ses_e1f829": one}
+
+
+def test_older_databases_have_fewer_columns(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.db"
+    shutil.copy(FORK, path)
+    connection = sqlite3.connect(path)
+    for name in ("model", "cost", *(name for name in opencode_db.USAGE if name.startswith("tokens"))):
+        connection.execute(f"alter table session drop column {name}")
+    connection.commit()
+    connection.close()
+    database = Database(str(path))
+    row = database.session("ses_e1f8292abffeOUkZ7rwsUbH84H")
+    assert row is not None
+    assert (row.model, row.directory) == (None, "/home/u/work/p_kill")
+    assert database.usage(row) == (Tokens(800, 40, 200, 0, 10), 0.00092)
+
+
+# The files of older versions
+
+
+def test_a_session_in_both_is_one_row_and_the_databases(tmp_path: Path) -> None:
+    data = tmp_path / "opencode"
+    shutil.copytree(LEGACY, data)
+    shutil.copy(FIXTURES / "opencode" / "finished_ok" / "xdg_data" / "opencode" / "opencode.db", data)
+    connection = sqlite3.connect(data / "opencode.db")
+    connection.execute("update session set id = 'ses_e1f7d535dffejqS9RrR0aikJA9', title = 'of the database'")
+    connection.execute("update message set session_id = 'ses_e1f7d535dffejqS9RrR0aikJA9'")
+    connection.commit()
+    connection.close()
+    store = opencode.open_store(str(data))
+    store.survey()
+    assert sorted(store.recent(0.0)) == ["ses_e1f7cc1a2ffeJ6DVYCJuINozY2", "ses_e1f7d535dffejqS9RrR0aikJA9"]
+    moved, left = store.record("ses_e1f7d535dffejqS9RrR0aikJA9"), store.record("ses_e1f7cc1a2ffeJ6DVYCJuINozY2")
+    assert moved is not None and left is not None
+    assert (moved.title, moved.turn) == ("of the database", DONE)
+    assert (left.turn, left.version, left.model) == (DONE, "1.0.185", "fake/fake-1")
+    assert (left.path or "").endswith(".json")
+
+
+def test_tokens_of_the_older_files() -> None:
+    folder = Folder(str(LEGACY))
+    row = folder.session("ses_e1f7cc1a2ffeJ6DVYCJuINozY2")
+    assert row is not None
+    tokens, cost = folder.usage(row)
+    assert tokens is not None and tokens.input
+    assert cost
+
+
+def test_ids_are_ordered_by_their_time_also_where_it_wraps(tmp_path: Path) -> None:
+    """36 bits of milliseconds: the id after the last one begins with zeros again."""
+    began = ((1 << 36) * 25) / 1000 - 10.0  # ten seconds before a wrap
+    names = [f"msg_{(int((began + later) * 1000) << 12) % (1 << 48):012x}x.json" for later in (1, 8, 12, 60)]
+    assert id_time(names[2]) < id_time(names[1])
+    folder = tmp_path / "storage" / "message" / "ses_a"
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_text('{"role": "user"}')
+    row = Row("ses_a", "", created=began)
+    newest_first = [f"{message.id}.json" for message in Folder(str(tmp_path)).messages(row, 10)]
+    assert newest_first == names[::-1]
+
+
+def test_a_torn_or_vanished_file_is_not_an_end(tmp_path: Path) -> None:
+    shutil.copytree(LEGACY, tmp_path / "opencode")
+    folder = tmp_path / "opencode" / "storage" / "message" / "ses_e1f7cc1a2ffeJ6DVYCJuINozY2"
+    newest = max(folder.iterdir())
+    newest.write_text('{"role": "assis')
+    store = opencode.open_store(str(tmp_path / "opencode"))
+    store.survey()
+    record = store.record("ses_e1f7cc1a2ffeJ6DVYCJuINozY2")
+    assert record is not None
+    assert record.turn == UNKNOWN
+
+
+# The log
+
+
+def test_a_log_that_was_cut_or_written_over_proves_nothing(home: Home) -> None:
+    home.process(10, 10)
+    home.logs(10, line(20, "aa", "loop session.id=ses_a step=0"))
+    for position in (5, 10_000):
+        home._positions[10] = [position]
+        processes = home.world().processes
+        (process,) = processes.living()
+        assert read_trail(process, str(home.log), processes) is None
+
+
+def test_a_process_that_logs_errors_only_says_nothing_by_its_silence() -> None:
+    data = line(20, "aa", "process error=x", "ERROR").encode()
+    assert read_lines("log", "aa", data, whole=True, started=0.0) is None
+
+
+def test_a_trail_has_the_lines_of_its_own_run() -> None:
+    data = "".join(
+        [
+            line(20, "aa", "created id=ses_1 slug=x title=y"),
+            line(21, "bb", "loop session.id=ses_2 step=0"),
+            line(22, "aa", "loop session.id=ses_1 step=0"),
+            line(23, "aa", 'evaluated permission=bash pattern=" run=aa message=loop session.id=ses_3 "'),
+            line(24, "aa", "asking id=que_1 questions=1"),
+            "a value with a line break run=aa message=loop session.id=ses_4\n",
+        ]
+    ).encode()
+    trail = read_lines("log", "aa", data, whole=True, started=0.0)
+    assert trail is not None
+    assert (list(trail.sessions), sorted(trail.created), len(trail.asked)) == (["ses_1"], ["ses_1"], 1)
+
+
+def test_lines_of_two_processes_are_out_of_order(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.log"
+    path.write_text(line(30, "aa", "loop session.id=ses_1 step=0") + line(29, "bb", "loop session.id=ses_1 step=0"))
+    log = Tail(str(path))
+    assert log.runs_since("ses_1", BOOT_TIME + 29.5) == {"aa"}
+    assert log.runs_since("ses_1", BOOT_TIME + 28) == {"aa", "bb"}
+    assert log.runs_since("ses_1", BOOT_TIME + 31) == set()
+    assert Tail(str(tmp_path / "none")).runs_since("ses_1", 0.0) == set()
+
+
+# Its HTTP interface
+
+
+class Server:
+    """Answers each request with what it is given, and keeps what it was asked."""
+
+    def __init__(self, answers: dict[str, bytes]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection:
+                request = connection.recv(65536).decode().splitlines()[0]
+                self.asked.append(request)
+                body = self.answers.get(request.split()[1].split("?")[0], b"")
+                connection.sendall(body)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def ok(value: object) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + json.dumps(value).encode()
+
+
+def test_three_questions_about_one_directory() -> None:
+    permission = {"sessionID": "ses_a", "permission": "bash", "patterns": ["ls *"], "metadata": {"command": "ls x"}}
+    question = {"sessionID": "ses_b", "questions": [{"question": "Which?"}]}
+    retry = {"type": "retry", "attempt": 2, "message": "overloaded"}
+    server = Server(
+        {
+            "/session/status": ok({"ses_a": {"type": "busy"}, "ses_b": {"type": "busy"}, "ses_c": retry}),
+            "/permission": ok([permission]),
+            "/question": ok([question]),
+        }
+    )
+    answer = opencode_api.ask(server.port, "/some dir/ä?")
+    server.close()
+    assert answer.active == {"ses_a": None, "ses_b": None, "ses_c": "overloaded"}
+    assert answer.waiting == {"ses_a": "permission: bash: ls x", "ses_b": "question: Which?"}
+    target = "?directory=/some%20dir/%C3%A4%3F HTTP/1.0"
+    assert sorted(server.asked) == [f"GET /{name}{target}" for name in ("permission", "question", "session/status")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 401 Unauthorized\r\n\r\n",
+        ok([]),
+        b"HTTP/1.1 200 OK\r\n\r\n<html>",
+        b"",
+        ok({})[:9],
+    ],
+)
+def test_an_answer_of_another_kind_is_none(answer: bytes) -> None:
+    server = Server(dict.fromkeys(("/session/status", "/permission", "/question"), answer))
+    with pytest.raises(Unanswered):
+        opencode_api.ask(server.port, "/x")
+    server.close()
+
+
+def test_a_server_that_does_not_answer_costs_little() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unanswered):
+        opencode_api.ask(silent.getsockname()[1], "/x", seconds=0.05)
+
+
+# What it costs
+
+
+def test_a_store_that_nobody_works_in_is_not_even_opened(home: Home) -> None:
+    home.session("ses_a", 10)
+    code = (
+        "import sys; from agentctl import sessions; answer = sessions.query(sessions.Scope());"
+        "print(answer.problems, 'sqlite3' in sys.modules, 'http.client' in sys.modules)"
+    )
+    env = {**os.environ, **home.env}
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "() False False"
