@@ -103,11 +103,7 @@ def permission_for_a_moment(world: World) -> None:
     )
 
 
-ENDINGS = {
-    "SIGKILL": (signal.SIGKILL, -9),
-    "SIGTERM": (signal.SIGTERM, 143),
-    "SIGINT": (signal.SIGINT, 0),
-}
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
 @case("killed-mid-turn")
@@ -115,12 +111,12 @@ def killed_claude(world: World) -> None:
     """claude of both styles, by three signals, in a model call and in a tool"""
     checks: list[tuple[str, Claude]] = []
     for style in ("old", "new"):
-        for name, (number, _) in ENDINGS.items():
+        for number in SIGNALS:
             for where in ("model", "tool"):
                 agent = world.claude("busy" if style == "new" else None, style=style, headless=True)
                 agent.mid_model() if where == "model" else agent.mid_tool()
                 code = agent.kill(number)
-                checks.append((f"{style} claude, {name} in a {where} call (exit {code})", agent))
+                checks.append((f"{style} claude, {number.name} in a {where} call (exit {code})", agent))
     world.look()
     for label, agent in checks:
         world.check(label, agent.id, "stopped", process="gone", turn="interrupted", pid=None)
@@ -130,12 +126,12 @@ def killed_claude(world: World) -> None:
 def killed_codex(world: World) -> None:
     """codex, by three signals, in a model call and in a tool"""
     checks: list[tuple[str, Codex]] = []
-    for name, (number, _) in ENDINGS.items():
+    for number in SIGNALS:
         for where in ("model", "tool"):
             agent = world.codex()
             agent.mid_model() if where == "model" else agent.mid_tool()
             code = agent.kill(number)
-            checks.append((f"codex exec, {name} in a {where} call (exit {code})", agent))
+            checks.append((f"codex exec, {number.name} in a {where} call (exit {code})", agent))
     world.look()
     for label, agent in checks:
         world.check(label, agent.id, "stopped", process="gone", turn="interrupted", pid=None)
@@ -145,14 +141,14 @@ def killed_codex(world: World) -> None:
 def killed_demo(world: World) -> None:
     """the demo agent, by three signals, in a model call and in a tool"""
     checks: list[tuple[str, Demo]] = []
-    for name, (number, _) in ENDINGS.items():
+    for number in SIGNALS:
         for where, prompt in (("model", "[[sleep:300]]"), ("tool", "[[bash:sleep 300; true]]")):
             agent = world.demo(prompt)
             agent.wait_for_event("prompt" if where == "model" else "tool")
             if where == "tool":
                 world.keep(agent.tool_process())
             code = agent.kill(number)
-            checks.append((f"demo agent, {name} in a {where} call (exit {code})", agent))
+            checks.append((f"demo agent, {number.name} in a {where} call (exit {code})", agent))
     world.look()
     for label, agent in checks:
         world.check(label, agent.id, "stopped", process="gone", turn="interrupted", pid=None)

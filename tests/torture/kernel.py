@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MS_NOSUID, MS_NODEV, MNT_DETACH = 2, 4, 2
 NOBODY = 65534
+ONE_USER = "this namespace has one user only: run as root, or with subordinate uids (newuidmap)"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -74,10 +75,21 @@ def without_file_powers(command: list[str]) -> list[str]:
     return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
 
 
+def another_user() -> int:
+    """A uid of this namespace that is not ours."""
+    with open("/proc/self/uid_map") as file:
+        ranges = [(int(first), int(first) + int(size)) for first, _, size in map(str.split, file)]
+    known = [uid for first, end in ranges for uid in (NOBODY, first, first + 1) if first <= uid < end and uid > 0]
+    if not known:
+        raise WorldError(ONE_USER)
+    return max(known)
+
+
 def as_nobody(command: list[str]) -> list[str]:
     """As another user, who may read all files."""
+    user = another_user()
     return [
-        "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+        "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups",
         "--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search", *command,
     ]  # fmt: skip
 
