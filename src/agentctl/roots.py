@@ -66,9 +66,9 @@ def remember(seen: Mapping[str, Iterable[str]], env: Mapping[str, str]) -> None:
 
 
 def mount_namespace(process: int | str) -> str | None:
-    """Which mounts a process sees; None = cannot be told."""
+    """Which mounts a process sees, and from which root; None = cannot be told."""
     try:
-        return os.readlink(f"/proc/{process}/ns/mnt")
+        return f"{os.readlink(f'/proc/{process}/ns/mnt')} {os.readlink(f'/proc/{process}/root')}"
     except OSError:
         return None
 

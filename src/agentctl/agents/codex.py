@@ -130,6 +130,7 @@ class Store:
         self._answers: dict[str, dict[str, Any]] = {}  # thread -> status, from the daemon that holds it
         self._daemon: tuple[int, int] | None = None
         self._names: dict[str, str] | None = None
+        self._paths: dict[str, str] = {}
         self._locks: frozenset[str] = frozenset()
         self._has_locks = False
 
@@ -256,20 +257,28 @@ class Store:
         for name in self._names_in(f"{self.root}/archived_sessions"):
             yield f"{self.root}/archived_sessions", name
 
+    def _all_rollouts(self) -> dict[str, str]:
+        """Thread -> path. Where many are asked for, each day is listed once; of two, the one that is not archived."""
+        self._paths = {}
+        for folder, name in self._rollouts():
+            if id := thread_of(name):
+                self._paths.setdefault(id, f"{folder}/{name}")
+        return self._paths
+
     def recent(self, since: float) -> Iterable[str]:
-        folders = dict.fromkeys(folder for folder, _ in self._rollouts())
-        for folder in folders:
+        for folder in dict.fromkeys(os.path.dirname(path) for path in self._all_rollouts().values()):
             for name, _ in modified_since(folder, ".jsonl", since):
                 if id := thread_of(name):
                     yield id
         yield from self._locks
 
     def find(self, prefix: str) -> Iterable[str]:
-        ids = {id for _, name in self._rollouts() if (id := thread_of(name))} | self._locks
-        return {id for id in ids if id.startswith(prefix)}
+        return {id for id in {*self._all_rollouts(), *self._locks} if id.startswith(prefix)}
 
     def _rollout(self, id: str) -> str | None:
         """The day in a thread's id first (its folder is in local time), then everywhere."""
+        if (path := self._paths.get(id)) and os.path.lexists(path):
+            return path
         ending = f"-{id}.jsonl"
         for day in days_of(id):
             folder = f"{self.root}/sessions/{day}"
