@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentctl import sessions
-from agentctl.agents import claude_code, codex_socket
+from agentctl.agents import claude_files, codex_socket
 from agentctl.model import ALIVE, GONE, Answer, Session
 from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
 
@@ -22,7 +22,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     env = {**found.env, "XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     monkeypatch.setattr(sessions, "snapshot", lambda agents: found.processes)
     monkeypatch.setattr(sessions, "SECOND_LOOK", 0.0)
-    monkeypatch.setattr(claude_code, "pid_domain", lambda: found.pid_domain)
+    monkeypatch.setattr(claude_files, "pid_domain", lambda: found.pid_domain)
     monkeypatch.setattr(codex_socket, "ask", lambda path, ids: (found.daemon, found.answers or {}))
     return found._replace(env=env)
 
@@ -156,7 +156,7 @@ def test_a_worker_that_may_come_back_names_its_daemon(world: FixtureWorld) -> No
 
 @case("claude-2.1.325", "headless_running_mid_model")
 def test_a_process_of_another_pid_namespace_is_not_dead(world: FixtureWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claude_code, "pid_domain", lambda: "linux:elsewhere:pid:[1]")
+    monkeypatch.setattr(claude_files, "pid_domain", lambda: "linux:elsewhere:pid:[1]")
     world.processes.by_pid.clear()
     session = the_session(ask(world, "claude-2.1.325", since=0.0), "6f626dc2")
     assert (session.status, session.process) == ("unknown", "unknown")

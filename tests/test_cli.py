@@ -129,7 +129,7 @@ def test_ids_by_unique_beginning(home: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("nonsense",), 2, "list, status, why, agents"),
+        (("nonsense",), 2, "known: list, status, why, peek"),
         (("list", "--agent", "nobody"), 2, "known: claude-code, codex"),
         (("list", "--since", "soon"), 2, "12h"),
         (("list", "--status", "tired"), 2, "waiting"),

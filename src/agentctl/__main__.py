@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -11,9 +12,11 @@ def main() -> int:
 
         print(f"agentctl {__version__}")
         return 0
-    from agentctl.cli import run
+    from agentctl import cli
 
-    return run(sys.argv[1:])
+    if "_ARGCOMPLETE" in os.environ:
+        cli.complete()
+    return cli.run(sys.argv[1:])
 
 
 if __name__ == "__main__":

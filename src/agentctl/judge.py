@@ -9,7 +9,6 @@ from agentctl.model import (
     AGENT,
     ALIVE,
     CLOSED_TURNS,
-    DAEMON,
     DONE,
     EXACT,
     FAILED,
@@ -78,7 +77,7 @@ class Case(Value):
     record: Record | None
     live: tuple[Link, ...]
     dead: tuple[Link, ...]
-    store: StoreView | None
+    incomplete: str | None  # why a missing process proves nothing in one of the stores that have it
     blockers: tuple[Claim, ...]
     supervisors: tuple[Supervisor, ...]
 
@@ -99,19 +98,23 @@ def judge(world: World) -> Judgement:
     all_links = (*world.links, *sole_links(world))
     links = group((link.agent, link.id, link) for link in all_links)
     records = newest(world.records)
-    held = {link.key for link in all_links if world.processes.alive(link.key)}
-    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
-    possible = [claim for claim in world.claims if may_be_on_any(claim, world.processes)]
-    supervisors = group((one.agent, one.id, one) for one in world.supervisors if world.processes.alive(one.key))
+    homes = homes_of(world)
+    loose = loose_claims(world, all_links)
+    possible = [*loose, *busy_claims(world)]
+    supervisors = group((boss.agent, boss.id, boss) for boss in world.supervisors if world.processes.alive(boss.key))
 
-    verdicts: dict[Name, tuple[Case, Verdict]] = {}
-    for name in sorted(set(records) | set(links)):
-        case = build_case(name, records.get(name), links.get(name, []), possible, supervisors.get(name, []), world)
-        verdicts[name] = case, decide(case, world)
-    for name, (case, _) in verdicts.items():
-        parent = case.record.parent if case.record else None
-        if parent is not None and not case.live and (case.agent, parent) in verdicts:
-            verdicts[name] = case, decide_child(case, verdicts[case.agent, parent][1])
+    def case_of(name: Name, roots: set[str]) -> Case:
+        mine = links.get(name, []), possible, supervisors.get(name, [])
+        return build_case(name, roots, records.get(name), *mine, world)
+
+    cases = {name: case_of(name, homes[name]) for name in sorted(homes)}
+    verdicts = {name: (case, decide(case, world)) for name, case in cases.items()}
+    for name, (case, own) in verdicts.items():
+        top = top_of(name, cases)
+        if top in cases:  # the verdict of what is no sub-agent is final
+            verdicts[name] = case, decide_child(case, own, cases[top], verdicts[top][1], world)
+        elif top is not None:
+            verdicts[name] = case, decide_child(case, own, case_of(top, homes[name]), None, world)
     wrappers = {claim.key for claim in world.claims if claim.role == WRAPPER}
     cwds = {claim.key: claim.cwd for claim in world.claims if claim.role == AGENT}
     return Judgement(
@@ -128,12 +131,14 @@ def group(entries: Iterable[tuple[str, str, object]]) -> dict[Name, list]:  # ty
 
 
 def newest(records: Iterable[Record]) -> dict[Name, Record]:
-    """One record per session: of two files of one session the one written last."""
+    """One record per session: of two files of one session the one written last. Fresh if one of them is."""
     found: dict[Name, Record] = {}
     for record in records:
         name = (record.agent, record.id)
-        if name not in found or age_order(record) > age_order(found[name]):
-            found[name] = record
+        other = found.get(name)
+        if other is not None:
+            record = max(record, other, key=age_order)._replace(fresh=record.fresh or other.fresh)
+        found[name] = record
     return found
 
 
@@ -141,31 +146,40 @@ def age_order(record: Record) -> tuple[float, str, str]:
     return (record.updated_at or 0.0, record.path or "", record.store)
 
 
-def is_loose(claim: Claim, held: set[ProcessKey], processes: Processes) -> bool:
-    """A live process that can be on a session, and no session has it."""
-    return claim.role in (AGENT, SPARE) and claim.key not in held and processes.alive(claim.key) is not None
+def homes_of(world: World) -> dict[Name, set[str]]:
+    """The stores that have something of each session."""
+    found: dict[Name, set[str]] = {}
+    named: tuple[Record | Link, ...] = (*world.records, *world.links)
+    for one in named:
+        found.setdefault((one.agent, one.id), set()).add(one.store)
+    return found
 
 
-def may_be_on_any(claim: Claim, processes: Processes) -> bool:
-    """A live process that may be on a session without a proof of it: also one that has another session, or a daemon."""
-    return claim.role in (AGENT, DAEMON) and claim.candidates != () and processes.alive(claim.key) is not None
+def loose_claims(world: World, links: Iterable[Link]) -> list[Claim]:
+    """The live processes that can be on a session, and no session has them."""
+    held = {link.key for link in links}
+    loose = (claim for claim in world.claims if claim.role in (AGENT, SPARE) and claim.key not in held)
+    return [claim for claim in loose if world.processes.alive(claim.key)]
 
 
-def may_be_on(claim: Claim, name: Name, store: str | None) -> bool:
-    if claim.agent != name[0] or claim.role not in (AGENT, DAEMON):
+def busy_claims(world: World) -> list[Claim]:
+    """The live processes that may be on sessions besides what they are there for."""
+    return [claim for claim in world.claims if claim.besides != () and world.processes.alive(claim.key)]
+
+
+def may_be_on(claim: Claim, name: Name, roots: set[str]) -> bool:
+    if claim.agent != name[0] or (claim.store is not None and claim.store not in roots):
         return False
-    if claim.store is not None and store is not None and claim.store != store:
-        return False
-    return claim.candidates is None or name[1] in claim.candidates
+    alone = claim.role == AGENT and (claim.candidates is None or name[1] in claim.candidates)
+    return alone or claim.besides is None or name[1] in claim.besides
 
 
 def sole_links(world: World) -> list[Link]:
     """One process, and only one session it can be on, and no other process that can be on that one."""
     links = group((link.agent, link.id, link) for link in world.links)
-    records = newest(world.records)
-    held = {link.key for link in world.links if world.processes.alive(link.key)}
-    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
-    possible = [claim for claim in world.claims if may_be_on_any(claim, world.processes)]
+    records, homes = newest(world.records), homes_of(world)
+    loose = loose_claims(world, world.links)
+    possible = [*loose, *busy_claims(world)]
     found = []
     for claim in loose:
         if not claim.sole or claim.candidates is None or len(claim.candidates) != 1:
@@ -173,8 +187,8 @@ def sole_links(world: World) -> list[Link]:
         name = (claim.agent, claim.candidates[0])
         record = records.get(name)
         taken = any(world.processes.alive(link.key) for link in links.get(name, ()))
-        rivals = [other for other in possible if other is not claim and may_be_on(other, name, claim.store)]
-        if record is not None and not taken and not rivals:
+        able = [other for other in possible if may_be_on(other, name, homes.get(name, set()))]
+        if record is not None and not taken and able == [claim]:
             how = "it is the only process that can be on this session, and this the only session it can be on"
             fact = Evidence("rule", f"pid {claim.key.pid}: {how}", pid=claim.key.pid, inferred=True)
             found.append(
@@ -185,23 +199,24 @@ def sole_links(world: World) -> list[Link]:
 
 def build_case(
     name: Name,
+    roots: set[str],
     record: Record | None,
     links: list[Link],
     possible: list[Claim],
     supervisors: list[Supervisor],
     world: World,
 ) -> Case:
-    root = record.store if record else (links[0].store if links else None)
+    stores = sorted((one.root, one.incomplete) for one in world.stores if one.agent == name[0] and one.incomplete)
     live = [link for link in links if world.processes.alive(link.key)]
     keys = {link.key for link in live}
-    blockers = [claim for claim in possible if claim.key not in keys and may_be_on(claim, name, root)]
+    blockers = [claim for claim in possible if claim.key not in keys and may_be_on(claim, name, roots)]
     return Case(
         agent=name[0],
         id=name[1],
         record=record,
         live=tuple(sorted(live, key=link_order)),
         dead=tuple(sorted((link for link in links if link not in live), key=link_order)),
-        store=next((store for store in world.stores if (store.agent, store.root) == (name[0], root)), None),
+        incomplete=next((why for root, why in stores if root in roots), None),
         blockers=tuple(sorted(blockers, key=claim_order)),
         supervisors=tuple(sorted(supervisors, key=lambda one: (one.key, one.why))),
     )
@@ -211,10 +226,10 @@ def claim_order(claim: Claim) -> tuple[str, ProcessKey]:
     return (claim.agent, claim.key)
 
 
-def link_order(link: Link) -> tuple[bool, int, ProcessKey]:
+def link_order(link: Link) -> tuple[bool, int, ProcessKey, str, str]:
     """The link that speaks for the session first: exact before sole, then the one that needs a person."""
     urgency = {WAITING: 0, WORKING: 1, IDLE: 2}.get(link.turn or "", 3)
-    return (link.strength != EXACT, urgency, link.key)
+    return (link.strength != EXACT, urgency, link.key, link.store, link.path or "")
 
 
 def decide(case: Case, world: World) -> Verdict:
@@ -238,11 +253,9 @@ def decide(case: Case, world: World) -> Verdict:
 
 
 def disk_turn(case: Case) -> str:
-    """How the last turn stands by what is written; a process that is gone left what its own file said last."""
-    if case.record is not None:
-        return case.record.turn
-    said = case.dead[0].turn if case.dead else None
-    return WORKING if said in (WORKING, WAITING) else (said or UNKNOWN)
+    """How the last turn stands by what is written. What a dead process said in its own file was read before it was
+    seen to be gone, and does not tell how it ended."""
+    return case.record.turn if case.record is not None else UNKNOWN
 
 
 def decide_alive(case: Case) -> Verdict:
@@ -270,20 +283,22 @@ def decide_alive(case: Case) -> Verdict:
 
 
 def proved_gone(case: Case, world: World) -> Link | None:
-    """A link whose process is proved to have ended: seen to be gone, in a table that would have shown it."""
-    complete = case.store is None or case.store.incomplete is None
-    return next((link for link in case.dead if world.processes.gone(link.key) and (link.here or complete)), None)
+    """A link whose process is proved to have ended: seen to be gone, in a table that would have shown it. Every process
+    that was named for the session must be: it may have been brought back by another."""
+    complete = case.incomplete is None
+    gone = all(world.processes.gone(link.key) and (link.here or complete) for link in case.dead)
+    return case.dead[0] if case.dead and gone else None
 
 
 def decide_open(case: Case, world: World) -> Verdict:
     """No process is on it, and its last turn has no end."""
     record = case.record
     ending = f"; {record.ending}" if record and record.ending else ""
-    named = [claim for claim in case.blockers if claim.candidates is not None and len(claim.candidates) == 1]
+    inferred = bool(record and record.inferred)
     gone = proved_gone(case, world)
-    if gone is not None and not named:
+    if gone is not None and not case.blockers:
         why = f"its process (pid {gone.key.pid}) is gone, in mid-turn{ending}"
-        return Verdict(GONE, INTERRUPTED, "key-gone", why, last_turn=INTERRUPTED)
+        return Verdict(GONE, INTERRUPTED, "key-gone", why, last_turn=INTERRUPTED, inferred=inferred)
     if case.blockers:
         pids = ", ".join(str(claim.key.pid) for claim in case.blockers)
         why = f"in mid-turn, and pid {pids} may be on it: {case.blockers[0].why}"
@@ -292,9 +307,7 @@ def decide_open(case: Case, world: World) -> Verdict:
     if unseen:
         return Verdict(UNKNOWN, WORKING, "unseen", f"in mid-turn, no process seen, but {unseen}")
     why = f"ended in mid-turn: no live process of its agent can be on it{ending}"
-    return Verdict(
-        GONE, INTERRUPTED, "exhausted", why, last_turn=INTERRUPTED, inferred=bool(record and record.inferred)
-    )
+    return Verdict(GONE, INTERRUPTED, "exhausted", why, last_turn=INTERRUPTED, inferred=inferred)
 
 
 def decide_closed(case: Case, turn: str, world: World) -> Verdict:
@@ -304,54 +317,62 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
     doubt = why_incomplete(case, world) if proved_gone(case, world) is None else None
     if case.blockers:
         doubt = f"pid {case.blockers[0].key.pid} may be on it: {case.blockers[0].why}"
-    if turn == IDLE and case.blockers:
-        return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:
         turn, reason = DONE, "it ended at its prompt; no turn was begun"
     return Verdict(
         GONE,
         turn,
         "closed",
-        f"{reason}; {doubt}" if doubt and reason else reason,
+        f"{reason}; {doubt}" if doubt and reason else reason or doubt,
         last_turn=turn,
         inferred=bool(doubt) or bool(record and record.inferred),
     )
 
 
 def decide_unread(case: Case, world: World) -> Verdict:
-    why = (case.record.reason if case.record else None) or "its store says nothing of its turn"
-    gone = proved_gone(case, world) is not None
+    silent = "its store says nothing of its turn" if case.record else "no record of it was read"
+    why = (case.record.reason if case.record else None) or silent
+    # How it ended cannot be told, but that it has may be: nothing can be on it.
+    exhausted = case.record is not None and case.record.parent is None and why_incomplete(case, world) is None
+    gone = (exhausted or proved_gone(case, world) is not None) and not case.blockers
     return Verdict(GONE if gone else UNKNOWN, UNKNOWN, "unread", why)
 
 
-def decide_child(case: Case, parent: Verdict) -> Verdict:
-    """A sub-agent lives in its parent's process: with an open turn it runs while its parent does."""
-    turn = disk_turn(case)
-    if turn != WORKING:
-        return decide_child_at_rest(case, turn)
-    if parent.process == ALIVE and parent.turn in (WORKING, WAITING):
-        why = "a sub-agent in mid-turn, in its parent's process"
-        return Verdict(ALIVE, WORKING, "parent", why, inferred=True, link=parent.link)
-    if parent.process == UNKNOWN or parent.turn == UNKNOWN:
+def top_of(name: Name, cases: Mapping[Name, Case]) -> Name | None:
+    """The session in whose process a sub-agent lives; None for one that is no sub-agent, or only of itself."""
+    passed: list[Name] = []
+    while name not in passed:
+        passed.append(name)
+        case = cases.get(name)
+        if case is None or case.live or case.record is None or case.record.parent is None:
+            return name if len(passed) > 1 else None
+        name = (case.agent, case.record.parent)
+    return None
+
+
+def decide_child(case: Case, own: Verdict, above: Case, parent: Verdict | None, world: World) -> Verdict:
+    """A sub-agent lives in its parent's process: with an open turn it runs while its parent does, and it has ended
+    only if both have: the parent as if it were in mid-turn, for a closed turn does not end a process."""
+    if disk_turn(case) == WORKING and parent is not None and parent.process == ALIVE:
+        if parent.turn in (WORKING, WAITING):
+            why = "a sub-agent in mid-turn, in its parent's process"
+            return Verdict(ALIVE, WORKING, "parent", why, inferred=True, link=parent.link)
+        if own.process == GONE and parent.link is not None and parent.link.turn == IDLE:
+            why = "a sub-agent in mid-turn, and its parent is at its prompt"
+            return Verdict(GONE, INTERRUPTED, "parent", why, last_turn=INTERRUPTED, inferred=True)
+    if disk_turn(case) != WORKING or own.process == UNKNOWN:
+        return own
+    unsure = parent.process != GONE if parent is not None else bool(above.supervisors)
+    if unsure or decide_open(above, world).process == UNKNOWN:
         return Verdict(UNKNOWN, WORKING, "parent", "a sub-agent in mid-turn, and its parent's state is not known")
-    why = (
-        "a sub-agent in mid-turn, and its parent has ended"
-        if parent.process == GONE
-        else ("a sub-agent in mid-turn, and its parent is at its prompt")
-    )
-    return Verdict(GONE, INTERRUPTED, "parent", why, last_turn=INTERRUPTED, inferred=parent.process == ALIVE)
-
-
-def decide_child_at_rest(case: Case, turn: str) -> Verdict:
-    record = case.record
-    if turn == UNKNOWN:
-        return Verdict(UNKNOWN, UNKNOWN, "unread", record.reason if record else None)
-    closed = DONE if turn == IDLE else turn
-    return Verdict(GONE, closed, "closed", record.reason if record else None, last_turn=closed)
+    if parent is None:
+        return own
+    why = "a sub-agent in mid-turn, and its parent has ended"
+    return Verdict(GONE, INTERRUPTED, "parent", why, last_turn=INTERRUPTED, inferred=own.inferred)
 
 
 def why_incomplete(case: Case, world: World) -> str | None:
-    return world.processes.hidden or (case.store.incomplete if case.store else None)
+    return world.processes.hidden or case.incomplete
 
 
 def session_of(
@@ -408,7 +429,10 @@ def holders(link: Link, processes: Processes, wrappers: set[ProcessKey]) -> list
     """The process of a link, and the wrappers above it."""
     found: list[dict[str, object]] = [{"pid": link.key.pid, "role": AGENT, "key": str(link.key), "link": link.strength}]
     row = processes.alive(link.key)
-    while row is not None and (row := processes.get(row.parent)) is not None and row.key in wrappers:
+    for _ in wrappers:  # at most so many: rows that were read one after the other may name each other as parent
+        row = processes.get(row.parent) if row is not None else None
+        if row is None or row.key not in wrappers:
+            break
         found.append({"pid": row.pid, "role": WRAPPER, "key": str(row.key), "link": None})
     return found
 
@@ -459,7 +483,10 @@ def rejected_of(case: Case, processes: Processes) -> list[str]:
 def clock(moment: float) -> str:
     from time import localtime, strftime
 
-    return strftime("%H:%M:%S", localtime(moment))
+    try:
+        return strftime("%H:%M:%S", localtime(moment))
+    except (OverflowError, OSError, ValueError):
+        return "at no time"  # of a start that somebody made up
 
 
 def unattached_of(claim: Claim) -> Unattached:

@@ -155,6 +155,24 @@ class Tokens(Value):
     reasoning: int | None = None
 
 
+class Message(Value):
+    """One entry of a conversation, as a person would read it."""
+
+    role: str  # user | assistant | tool | result | note
+    text: str
+    at: float | None = None
+    tool: str | None = None
+    failed: bool = False
+
+
+class Page(Value):
+    """Messages in order, and where to go on reading. The cursor is the store's own; only it can read it."""
+
+    messages: tuple[Message, ...]
+    cursor: object = None
+    restarted: bool = False  # the transcript was replaced or cut: these are from its beginning
+
+
 class Record(Value):
     """What an agent's own store says about one session. It never says whether its process lives.
 
@@ -227,6 +245,8 @@ class Claim(Value):
     store: str | None  # the store it works in; None = its environment is not readable: it may be any
     candidates: tuple[str, ...] | None = ()  # sessions it can be on; None = cannot be narrowed
     sole: bool = False  # may a single candidate be taken for its session?
+    # Of a process that is on a session, or a daemon: those that it may run besides; None = cannot be narrowed.
+    besides: tuple[str, ...] | None = ()
     shown: bool = True  # of this HOME: an unattached line if nothing explains it
     cwd: str | None = None
     why: str = ""

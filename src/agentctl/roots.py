@@ -7,20 +7,19 @@ import json
 import os
 
 from agentctl import config
-from agentctl.agents import home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from agentctl.agents import Agent
-    from agentctl.model import Details, Process
+    from agentctl.model import Process
 
 REMEMBERED = "roots.json"
 
 
 def known(agents: Iterable[Agent], env: Mapping[str, str]) -> dict[str, list[str]]:
-    """The roots of each agent, as real paths, each once."""
+    """The roots of each agent, as absolute paths, each once. Not as real ones: to ask may take for ever."""
     configured = config.stores(env)
     remembered = recall(env)
     found = {}
@@ -29,7 +28,7 @@ def known(agents: Iterable[Agent], env: Mapping[str, str]) -> dict[str, list[str
         for name in (agent.NAME, *agent.ALIASES):
             paths += configured.get(name, [])
         paths += remembered.get(agent.NAME, [])
-        found[agent.NAME] = list(dict.fromkeys(os.path.realpath(path) for path in paths))
+        found[agent.NAME] = list(dict.fromkeys(os.path.abspath(path) for path in paths))
     return found
 
 
@@ -66,23 +65,17 @@ def remember(seen: Mapping[str, Iterable[str]], env: Mapping[str, str]) -> None:
         pass
 
 
-def is_ours(process: Process, details: Details, env: Mapping[str, str]) -> bool | None:
-    """Does this process live in our HOME? None = its environment is not readable."""
-    return None if details.env is None else same_folder(process, home(details.env), home(env))
-
-
-def root_of(agent: Agent, process: Process, details: Details, stores: Iterable[str]) -> str | None:
-    """The store this process works in: one of ours, or another path; None = its environment is not readable."""
-    if details.env is None:
+def mount_namespace(process: int | str) -> str | None:
+    """Which mounts a process sees; None = cannot be told."""
+    try:
+        return os.readlink(f"/proc/{process}/ns/mnt")
+    except OSError:
         return None
-    path = agent.roots(details.env)[0]
-    return next((root for root in stores if same_folder(process, path, root)), os.path.realpath(path))
 
 
-def same_folder(process: Process, theirs: str, ours: str) -> bool:
-    """Is the folder that a process calls `theirs`, perhaps in a mount namespace of its own, the one we call `ours`?"""
-    there, here = identity(f"/proc/{process.pid}/root{theirs}") or identity(theirs), identity(ours)
-    return there == here if there and here else os.path.abspath(theirs) == os.path.abspath(ours)
+def identity_for(process: Process, path: str) -> tuple[int, int] | None:
+    """The folder that a process means by this path, perhaps in a mount namespace of its own."""
+    return identity(f"/proc/{process.pid}/root{path}") or identity(path)
 
 
 def identity(path: str) -> tuple[int, int] | None:

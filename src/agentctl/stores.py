@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
+TOO_LONG = b"(too long to be read)"  # stands for what was passed over
 TORN_TRIES = 4
 TORN_PAUSE = 0.004
 LATEST_MOMENT = 253402214400.0  # 9999-12-31: the last day that every clock and time zone can show
@@ -70,7 +71,7 @@ def read_json(path: str) -> dict[str, Any]:
     raise Torn(f"not a JSON object: {path}")
 
 
-def decode(line: bytes) -> dict[str, Any] | None:
+def decode(line: bytes | str) -> dict[str, Any] | None:
     """One JSONL line, or None if it is torn, foreign or absurd."""
     try:
         value = json.loads(line)
@@ -79,14 +80,15 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def lines_backward(path: str, limit: int) -> Iterator[bytes]:
-    """The lines of a file from the last to the first, reading at most `limit` bytes.
+def lines_backward(path: str, limit: int, end: int | None = None, *, tell: bool = False) -> Iterator[bytes]:
+    """The lines of a file (or of its first `end` bytes) from the last to the first, reading at most `limit` bytes.
 
-    An unfinished last line (no newline yet) is given as it is: decode() says whether it is whole.
+    An unfinished last line (no newline yet) is given as it is: decode() says whether it is whole. With `tell`, a line
+    that is too long is given as TOO_LONG, and so is the rest of the file where the limit was reached.
     """
     fd = open_regular(path)
     try:
-        position = os.fstat(fd).st_size
+        position = os.fstat(fd).st_size if end is None else end
         pieces: list[bytes] = []  # of the line that reaches back over chunks, last piece first
         length = 0
         while position > 0 and limit > 0:
@@ -101,6 +103,8 @@ def lines_backward(path: str, limit: int) -> Iterator[bytes]:
                 length += len(line)
                 if 0 < length <= LINE_LIMIT:
                     yield line + b"".join(reversed(pieces))
+                elif length and tell:
+                    yield TOO_LONG
                 pieces, length = [], 0
             length += len(rest)
             if length <= LINE_LIMIT:
@@ -109,6 +113,8 @@ def lines_backward(path: str, limit: int) -> Iterator[bytes]:
                 pieces = []  # too long to keep: its length tells
         if position == 0 and 0 < length <= LINE_LIMIT:
             yield b"".join(reversed(pieces))
+        elif tell and (length or position):
+            yield TOO_LONG
     finally:
         os.close(fd)
 
@@ -131,6 +137,48 @@ def lines_forward(path: str, limit: int) -> Iterator[bytes]:
                 pieces, length = [line], len(line)
     finally:
         os.close(fd)
+
+
+def end_of_lines(path: str) -> tuple[int, int]:
+    """(inode, the offset behind the last whole line): from where lines_since() goes on."""
+    fd = open_regular(path)
+    try:
+        found = os.fstat(fd)
+        position = found.st_size
+        while position > 0:
+            size = min(CHUNK, position)
+            newline = os.pread(fd, size, position - size).rfind(b"\n")
+            if newline >= 0:
+                return found.st_ino, position - size + newline + 1
+            position -= size
+        return found.st_ino, 0
+    finally:
+        os.close(fd)
+
+
+def lines_since(path: str, cursor: tuple[int, int], limit: int) -> tuple[list[bytes], tuple[int, int], bool]:
+    """The whole lines that were added behind a cursor, the new cursor, and whether the file is another one now (then
+    the lines are from its beginning). At most `limit` bytes a call; a line longer than that is passed over."""
+    fd = open_regular(path)
+    try:
+        found = os.fstat(fd)
+        restarted = found.st_ino != cursor[0] or found.st_size < cursor[1]
+        start = 0 if restarted else cursor[1]
+        data = os.pread(fd, limit, start)
+        end = data.rfind(b"\n") + 1
+        if end == 0 and len(data) == limit:
+            return [], (found.st_ino, start + limit), restarted
+        return data[:end].splitlines(), (found.st_ino, start + end), restarted
+    finally:
+        os.close(fd)
+
+
+def real_path(path: str) -> str:
+    """Of a path that somebody wrote into a file: what no file system can have (a NUL, a loop) stays as it is."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
 
 
 def names(folder: str) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
-    from agentctl.model import Details, Link, Problem, Process, Record, Supervisor
+    from agentctl.model import Details, Link, Page, Problem, Process, Record, Supervisor
     from agentctl.processes import Processes
 
     class Agent(Protocol):
@@ -76,6 +76,12 @@ if TYPE_CHECKING:
 
         def children(self, id: str) -> Sequence[str]:
             """Ids of the sub-agents of a session."""
+
+        def messages(self, id: str, count: int) -> Page:
+            """The newest messages of a session, read from the end: no transcript is too long."""
+
+        def messages_after(self, id: str, cursor: object) -> Page:
+            """What was added since."""
 
 
 class Candidates:

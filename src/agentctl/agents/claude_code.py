@@ -11,17 +11,24 @@ from __future__ import annotations
 
 import os
 
-from agentctl.agents import Candidates, home, option
-from agentctl.agents.claude_transcript import Tail, count_tokens, read_head, read_tail
+from agentctl.agents import Candidates, claude_files, home, jsonl, option
+from agentctl.agents.claude_files import (
+    children_in,
+    ending_words,
+    reason_of,
+    refusal_words,
+    slug,
+    status_of,
+    written_at,
+)
+from agentctl.agents.claude_transcript import count_tokens, messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
     CLOSED_TURNS,
     DAEMON,
-    DONE,
     HELPER,
     IDLE,
-    INTERRUPTED,
     SPARE,
     UNKNOWN,
     WAITING,
@@ -30,6 +37,7 @@ from agentctl.model import (
     Details,
     Evidence,
     Link,
+    Page,
     Problem,
     Process,
     ProcessKey,
@@ -57,7 +65,6 @@ SUBCOMMANDS = frozenset(
 )
 SHELLS = ("bash", "zsh", "sh", "dash", "ash", "ksh")
 SLUG_LIMIT = 200
-INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 TOKEN_LIMIT = 256 * 1024 * 1024
 
 
@@ -118,6 +125,8 @@ class Store:
         self._daemon: dict[str, Any] | None = None
         self._roster: dict[str, dict[str, Any]] = {}
         self._folders: list[str] | None = None
+        self._index: dict[str, list[str]] | None = None  # session id -> its transcripts, of all project folders
+        self._blind = False  # a folder could not be listed: a transcript that was not found may be there
 
     # Who is here
 
@@ -164,7 +173,7 @@ class Store:
             self.problems.append(Problem(NAME, "does not name a session and a process", path))
             return None
         domain = text_or_none(file.get("pidDomain"))
-        here = False if domain is not None and is_elsewhere(domain, pid_domain()) else None
+        here = False if domain is not None and claude_files.is_elsewhere(domain, claude_files.pid_domain()) else None
         process = processes.find(pid, start)
         key = process.key if process else ProcessKey(processes.boot, pid, start)
         turn, waiting_for, reason = status_of(file)
@@ -243,10 +252,28 @@ class Store:
 
     # What the store says of a session
 
+    def _names(self, folder: str) -> list[str]:
+        """The names in a folder; one that cannot be read is a problem, and the others are still read."""
+        try:
+            return names(folder)
+        except OSError as error:
+            self._blind = True
+            self.problems.append(Problem(NAME, reason_of(error), folder))
+            return []
+
     def _project_folders(self) -> list[str]:
         if self._folders is None:
-            self._folders = [f"{self.root}/projects/{name}" for name in names(f"{self.root}/projects")]
+            self._folders = [f"{self.root}/projects/{name}" for name in self._names(f"{self.root}/projects")]
         return self._folders
+
+    def _transcripts(self) -> dict[str, list[str]]:
+        if self._index is None:
+            self._index = {}
+            for folder in self._project_folders():
+                for name in self._names(folder):
+                    if name.endswith(".jsonl"):
+                        self._index.setdefault(name.removesuffix(".jsonl"), []).append(f"{folder}/{name}")
+        return self._index
 
     def _folders_of(self, cwd: str) -> list[str]:
         name = slug(cwd)
@@ -257,31 +284,31 @@ class Store:
 
     def recent(self, since: float) -> Iterable[str]:
         for folder in self._project_folders():
-            for name, _ in modified_since(folder, ".jsonl", since):
-                yield name.removesuffix(".jsonl")
+            try:
+                for name, _ in modified_since(folder, ".jsonl", since):
+                    yield name.removesuffix(".jsonl")
+            except OSError as error:
+                self._blind = True
+                self.problems.append(Problem(NAME, reason_of(error), folder))
         for file in self._registered.values():
             if id := self._session_of(file):
                 yield id
 
     def find(self, prefix: str) -> Iterable[str]:
-        found = set()
-        for folder in self._project_folders():
-            for name in names(folder):
-                if name.startswith(prefix) and name.endswith(".jsonl"):
-                    found.add(name.removesuffix(".jsonl"))
+        found = set(self._transcripts())
         found |= {id for file in self._registered.values() if (id := text_or_none(file.get("sessionId")))}
         found = {id for id in found if id.startswith(prefix)}
         return found or {child for child in self._all_children() if child.startswith(prefix)}
 
     def _all_children(self) -> Iterable[str]:
         for folder in self._project_folders():
-            for name in names(folder):
+            for name in self._names(folder):
                 if not name.endswith(".jsonl"):
-                    yield from children_in(f"{folder}/{name}")
+                    yield from children_in(self._names(f"{folder}/{name}/subagents"))
 
     def children(self, id: str) -> Sequence[str]:
         path = self._transcript(id)
-        return sorted(children_in(path.removesuffix(".jsonl"))) if path else ()
+        return sorted(children_in(self._names(path.removesuffix(".jsonl") + "/subagents"))) if path else ()
 
     def _transcript(self, id: str) -> str | None:
         """By the folder of its directory first; the folder name is lossy, so any folder may have it."""
@@ -290,15 +317,12 @@ class Store:
                 for folder in self._folders_of(cwd):
                     if os.path.lexists(f"{folder}/{id}.jsonl"):
                         return f"{folder}/{id}.jsonl"
-        for folder in self._project_folders():
-            if os.path.lexists(f"{folder}/{id}.jsonl"):
-                return f"{folder}/{id}.jsonl"
-        return None
+        return max(self._transcripts().get(id, ()), key=written_at, default=None)
 
     def _child_transcript(self, id: str) -> tuple[str, str] | None:
         """(path, parent) of a sub-agent."""
         for folder in self._project_folders():
-            for name in names(folder):
+            for name in self._names(folder):
                 path = f"{folder}/{name}/subagents/agent-{id}.jsonl"
                 if not name.endswith(".jsonl") and os.path.lexists(path):
                     return path, name
@@ -346,6 +370,17 @@ class Store:
             evidence=(Evidence("store", tail.reason, path),),
         )
 
+    def messages(self, id: str, count: int) -> Page:
+        path = self._any_transcript(id)
+        return jsonl.newest(path, count, messages_of) if path else Page(())
+
+    def messages_after(self, id: str, cursor: object) -> Page:
+        path = self._any_transcript(id)
+        return jsonl.after(path, cursor, messages_of) if path else Page((), cursor)
+
+    def _any_transcript(self, id: str) -> str | None:
+        return self._transcript(id) or (child[0] if (child := self._child_transcript(id)) else None)
+
     def _record_of_registration(self, id: str) -> Record | None:
         """A session that has a process (or had one) but no transcript: fresh, or run without persistence."""
         for name, file in self._registered.items():
@@ -355,8 +390,8 @@ class Store:
                     NAME,
                     id,
                     self.root,
-                    IDLE if file.get("status") in ("idle", "shell") else WORKING,
-                    reason="no transcript was written",
+                    UNKNOWN if self._blind else IDLE if file.get("status") in ("idle", "shell") else WORKING,
+                    reason="a folder could not be read" if self._blind else "no transcript was written",
                     ending="it ended before its first record",
                     cwd=text_or_none(file.get("cwd")),
                     title=text_or_none(named),
@@ -412,73 +447,3 @@ class Store:
             inferred=True,
             doubt=record.pending,
         )
-
-
-def status_of(file: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
-    """(turn, what it waits for, reason) from sessions/<pid>.json; turn None where it has no status."""
-    status = file.get("status")
-    if status == "busy":
-        return WORKING, None, None
-    if status == "waiting":
-        return WAITING, text_or_none(file.get("waitingFor")) or "a person", None
-    if status == "shell":
-        return IDLE, None, "at its prompt; a background command still runs"
-    if status == "idle":
-        return IDLE, None, None
-    return (None, None, None) if status is None else (UNKNOWN, None, f"its file says status {status!r}, unknown to us")
-
-
-def refusal_words(tail: Tail) -> str:
-    if tail.turn != DONE or not tail.refused:
-        return ""
-    return f"; {tail.refused} tool calls were refused" if tail.refused > 1 else "; 1 tool call was refused"
-
-
-def ending_words(tail: Tail) -> str | None:
-    if tail.turn not in (WORKING, INTERRUPTED) or tail.orderly is None:
-        return None
-    return "it still wrote its end marker" if tail.orderly else "without an end marker: killed hard, or crashed"
-
-
-def children_in(folder: str) -> list[str]:
-    return [
-        name.removeprefix("agent-").removesuffix(".jsonl")
-        for name in names(f"{folder}/subagents")
-        if name.startswith("agent-") and name.endswith(".jsonl")
-    ]
-
-
-def slug(cwd: str) -> str:
-    """The folder of a working directory, as Claude names it. Lossy, and hashed when long: a hint, never an identity."""
-    return "".join(
-        char if char.isascii() and char.isalnum() else "--" if ord(char) > 0xFFFF else "-"  # per UTF-16 code unit
-        for char in os.path.realpath(cwd)
-    )
-
-
-def pid_domain() -> str:
-    """This machine and PID namespace, as newer versions write it beside their pid."""
-    try:
-        with open("/etc/machine-id", encoding="ascii", errors="replace") as file:
-            machine = file.read().strip()
-    except OSError:
-        machine = ""
-    try:
-        return f"linux:{machine}:{os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-def is_elsewhere(theirs: str, ours: str) -> bool:
-    """Is a process of their domain out of our sight? From the outermost namespace of a machine all its inner ones are
-    seen. Equal domains prove nothing (cloned machines share their id), other ones do."""
-    if theirs == ours:
-        return False
-    same_machine = theirs.split(":")[1:2] == ours.split(":")[1:2]
-    return not (same_machine and ours.endswith(INITIAL_PID_NAMESPACE))
-
-
-def reason_of(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return "not valid JSON, also on a second look"

@@ -6,8 +6,8 @@ file's age says anything. What counts is T: the last user or assistant record of
 
 from __future__ import annotations
 
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens, Value
-from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
+from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
     max_turns = False
     read = 0
-    for line in lines_backward(path, TAIL_LIMIT):
+    for line in lines_backward(path, TAIL_LIMIT, tell=True):
+        if line is TOO_LONG and not decided:
+            return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
         read += len(line) + 1
         if decided and read > COMFORT_LIMIT:
             break
@@ -266,6 +268,41 @@ def read_head(path: str) -> Head:
             if text and not text.startswith(LOCAL_COMMAND_MARKS):
                 return head._replace(prompt=text)
     return head
+
+
+def messages_of(line: bytes) -> list[Message]:
+    """The messages on one line of a transcript. Bookkeeping, and what only the model gets to see, is none."""
+    if b'"user"' not in line and b'"assistant"' not in line:
+        return []
+    record = decode(line)
+    if record is None or record.get("type") not in ("user", "assistant") or record.get("isMeta"):
+        return []
+    at = moment(record.get("timestamp"))
+    role = str(record["type"])
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    found = []
+    for block in blocks if isinstance(blocks, list) else ():
+        if not isinstance(block, dict):
+            continue
+        kind = block.get("type")
+        if kind == "text" and (text := str(block.get("text") or "").strip()):
+            local = text.startswith(LOCAL_COMMAND_MARKS)
+            failed = bool(record.get("isApiErrorMessage"))
+            found.append(Message("note" if local else role, text, at, failed=failed))
+        elif kind == "tool_use":
+            text, name = describe_tool(block)
+            found.append(Message("tool", text, at, tool=name))
+        elif kind == "tool_result":
+            found.append(Message("result", result_text(block.get("content")), at, failed=bool(block.get("is_error"))))
+    return found
+
+
+def result_text(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict)).strip()
+    return content.strip() if isinstance(content, str) else ""
 
 
 def count_tokens(path: str, limit: int) -> Tokens | None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import time
 
-from agentctl.agents import Candidates, home
-from agentctl.agents.codex_rollout import Tail, count_tokens, read_head, read_tail
+from agentctl.agents import Candidates, home, jsonl
+from agentctl.agents.codex_rollout import Tail, count_tokens, messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -29,12 +29,23 @@ from agentctl.model import (
     Details,
     Evidence,
     Link,
+    Page,
     Problem,
     Process,
     Record,
     Supervisor,
 )
-from agentctl.stores import Torn, decode, lines_backward, modified_since, names, read_json, text_or_none, whole_number
+from agentctl.stores import (
+    Torn,
+    decode,
+    lines_backward,
+    modified_since,
+    names,
+    read_json,
+    real_path,
+    text_or_none,
+    whole_number,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,20 +230,28 @@ class Store:
 
     def _works_in(self, id: str, cwd: str) -> bool:
         record = self.record(id)
-        return record is not None and (record.cwd is None or os.path.realpath(record.cwd) == cwd)
+        return record is not None and (record.cwd is None or real_path(record.cwd) == cwd)
 
     # What the store says of a session
+
+    def _names_in(self, folder: str) -> list[str]:
+        """The names in a folder; one that cannot be read is a problem, and the others are still read."""
+        try:
+            return names(folder)
+        except OSError as error:
+            self.problems.append(Problem(NAME, error.strerror or str(error), folder))
+            return []
 
     def _rollouts(self) -> Iterator[tuple[str, str]]:
         """(folder, file name) of all rollouts, archived ones last."""
         base = f"{self.root}/sessions"
-        for year in names(base):
-            for month in names(f"{base}/{year}"):
-                for day in names(f"{base}/{year}/{month}"):
+        for year in self._names_in(base):
+            for month in self._names_in(f"{base}/{year}"):
+                for day in self._names_in(f"{base}/{year}/{month}"):
                     folder = f"{base}/{year}/{month}/{day}"
-                    for name in names(folder):
+                    for name in self._names_in(folder):
                         yield folder, name
-        for name in names(f"{self.root}/archived_sessions"):
+        for name in self._names_in(f"{self.root}/archived_sessions"):
             yield f"{self.root}/archived_sessions", name
 
     def recent(self, since: float) -> Iterable[str]:
@@ -252,7 +271,7 @@ class Store:
         ending = f"-{id}.jsonl"
         for day in days_of(id):
             folder = f"{self.root}/sessions/{day}"
-            for name in names(folder):
+            for name in self._names_in(folder):
                 if name.endswith(ending):
                     return f"{folder}/{name}"
         return next((f"{folder}/{name}" for folder, name in self._rollouts() if name.endswith(ending)), None)
@@ -322,6 +341,14 @@ class Store:
             if child and child > id and read_head(f"{folder}/{name}").parent == id:
                 found.append(child)
         return sorted(found)
+
+    def messages(self, id: str, count: int) -> Page:
+        path = self._rollout(id)
+        return jsonl.newest(path, count, messages_of) if path else Page(())
+
+    def messages_after(self, id: str, cursor: object) -> Page:
+        path = self._rollout(id)
+        return jsonl.after(path, cursor, messages_of) if path else Page((), cursor)
 
     # What a live process does
 

@@ -6,8 +6,8 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 
 from __future__ import annotations
 
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, WORKING, Tokens, Value
-from agentctl.stores import decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
+from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def read_tail(path: str) -> Tail:
     pending: list[tuple[str, str, str]] = []
     started = False
     last_item: dict[str, Any] | None = None  # for rollouts of versions that kept no task_started
-    for line in lines_backward(path, TAIL_LIMIT):
+    for line in lines_backward(path, TAIL_LIMIT, tell=True):
+        if line is TOO_LONG:
+            return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
         first_look = tail.updated_at is None
         if not first_look and last_item is not None and not any(mark in line for mark in INTERESTING):
             continue
@@ -137,7 +139,7 @@ def describe_call(payload: dict[str, Any]) -> str:
     """A tool call as a person would say it."""
     name = str(payload.get("name"))
     arguments = payload.get("arguments")
-    given = decode(arguments.encode()) if isinstance(arguments, str) else None
+    given = decode(arguments) if isinstance(arguments, str) else None
     command = given.get("cmd") or given.get("command") if given else None
     if isinstance(command, list):
         command = " ".join(str(word) for word in command)
@@ -186,6 +188,33 @@ def message_text(payload: dict[str, Any]) -> str:
     content = payload.get("content")
     parts = content if isinstance(content, list) else []
     return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict)).strip()
+
+
+def messages_of(line: bytes) -> list[Message]:
+    """The messages on one line of a rollout. What the program tells the model by itself is none."""
+    if b'"response_item"' not in line and b'"task_complete"' not in line and b'"turn_aborted"' not in line:
+        return []
+    found = payload_of(line)
+    if found is None:
+        return []
+    kind, payload, record = found
+    at = moment(record.get("timestamp"))
+    subtype = payload.get("type")
+    if kind == "response_item" and subtype == "message" and payload.get("role") in ("user", "assistant"):
+        text = message_text(payload)
+        return [Message(str(payload["role"]), text, at)] if text and not text.startswith("<") else []
+    if kind == "response_item" and subtype in CALLS:
+        name = str(payload.get("name"))
+        what = describe_call(payload)
+        return [Message("tool", what if what == name else f"{name}: {what}", at, tool=name)]
+    if kind == "response_item" and subtype in OUTPUTS:
+        said = payload.get("output")
+        return [Message("result", said.strip() if isinstance(said, str) else str(said), at)]
+    if kind == "event_msg" and subtype == "turn_aborted":
+        return [Message("note", f"the turn was aborted ({payload.get('reason')})", at, failed=True)]
+    if kind == "event_msg" and subtype == "task_complete" and isinstance(error := payload.get("error"), dict):
+        return [Message("note", str(error.get("message")), at, failed=True)]
+    return []
 
 
 def count_tokens(path: str, limit: int) -> Tokens | None:

@@ -34,7 +34,7 @@ def ask(path: str, ids: Iterable[str], seconds: float = 1.0) -> tuple[int | None
             connection.notify("initialized")
             loaded = connection.call("thread/loaded/list", {}).get("data")
             found = {}
-            for id in sorted(set(ids) & set(loaded if isinstance(loaded, list) else ())):
+            for id in sorted(id for id in set(ids) if isinstance(loaded, list) and id in loaded):
                 thread = connection.call("thread/read", {"threadId": id}).get("thread")
                 status = thread.get("status") if isinstance(thread, dict) else None
                 if isinstance(status, dict):

@@ -10,8 +10,21 @@ from __future__ import annotations
 import os
 
 from agentctl import model, stores
-from agentctl.agents import Candidates, home, option
-from agentctl.model import Details, Evidence, Link, Problem, Process, ProcessKey, Record, Supervisor, Tokens, Value
+from agentctl.agents import Candidates, home, jsonl, option
+from agentctl.model import (
+    Details,
+    Evidence,
+    Link,
+    Message,
+    Page,
+    Problem,
+    Process,
+    ProcessKey,
+    Record,
+    Supervisor,
+    Tokens,
+    Value,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,7 +182,7 @@ class Store:
         return ()
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
-        path = f"{self._sessions}/{id}/events.jsonl"
+        path = self._events(id)
         try:
             session, prompt = read_head(path)
             tail = read_tail(path)
@@ -199,6 +212,15 @@ class Store:
             tokens=counted,
             evidence=(Evidence("store", tail.reason, path),),
         )
+
+    def messages(self, id: str, count: int) -> Page:
+        return jsonl.newest(self._events(id), count, messages_of)
+
+    def messages_after(self, id: str, cursor: object) -> Page:
+        return jsonl.after(self._events(id), cursor, messages_of)
+
+    def _events(self, id: str) -> str:
+        return f"{self._sessions}/{id}/events.jsonl"
 
     def observe(self, link: Link, record: Record | None, processes: Processes) -> Link:
         """The record is newer than the process file was: look at that again, so that both are of one moment."""
@@ -265,6 +287,28 @@ def judge_turn(end: dict[str, Any] | None, question: dict[str, Any] | None) -> T
     if isinstance(refused, list) and refused:
         reason += f"; {len(refused)} tool calls were refused" if len(refused) > 1 else "; 1 tool call was refused"
     return Tail(RESULTS.get(str(result), model.UNKNOWN), reason, error=stores.text_or_none(error))
+
+
+def messages_of(line: bytes) -> list[Message]:
+    event = stores.decode(line) or {}
+    at = stores.moment(event.get("at"))
+    match event.get("event"):
+        case "prompt":
+            return [Message("user", str(event.get("text")), at)]
+        case "text":
+            return [Message("assistant", str(event.get("text")), at)]
+        case "tool":
+            return [Message("tool", str(event.get("command")), at, tool="bash")]
+        case "tool_result":
+            failed = event.get("exit") != 0
+            return [Message("result", str(event.get("output") or "").strip(), at, failed=failed)]
+        case "ask":
+            return [Message("note", f"asks for permission to run: {event.get('command')}", at)]
+        case "answer":
+            return [Message("note", "permission given" if event.get("allowed") else "permission refused", at)]
+        case "turn_end" if event.get("result") != "done":
+            return [Message("note", str(event.get("error") or event.get("result")), at, failed=True)]
+    return []
 
 
 def count_tokens(path: str) -> Tokens | None:

@@ -29,12 +29,14 @@ from agentctl.model import (
     Details,
     Evidence,
     Link,
+    Page,
     Problem,
     Process,
     ProcessKey,
     Record,
     Supervisor,
 )
+from agentctl.stores import real_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ class Store:
                 found += self._links_by_log(process, details, trail, processes)
             elif claims(process, details) == AGENT:
                 found += self._links_by_answer(process, details, processes)
-        if agents:  # here, where a store that does not answer is given up on
+        if agents:  # all sessions are looked through for that, so once for the oldest process
             self._sessions.begun_since(min(processes.started_at(process.key) for process, _, _ in agents))
         self._held = frozenset(link.id for link in found)
         return found
@@ -227,19 +229,11 @@ class Store:
         return role
 
     def candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
-        try:
-            return self._candidates(process, details, started_at)
-        except OSError as error:
-            why = f"its store could not be read: {error.strerror or error}"
-            self.problems.append(Problem(NAME, why, self.root))
-            return Candidates(None, sole=False, why=why)
-
-    def _candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
         given, trail = read_arguments(details.argv or ()), self._trails.get(process.key)
         server = given.command in SERVERS
         if details.cwd is None and not server:
             return Candidates(None, sole=False, why="its directory is not readable")
-        cwd = os.path.realpath(details.cwd or "/")
+        cwd = real_path(details.cwd or "/")
         newer = [row for row in self._sessions.begun_since(started_at) if server or works_in(row, cwd)]
         if given.one_shot and not given.resumes:
             newer = [row for row in newer if (row.created or 0.0) >= started_at and self._begins_with(row, given)]
@@ -298,6 +292,18 @@ class Store:
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         return self._sessions.record(NAME, id, tokens=tokens)
+
+    def messages(self, id: str, count: int) -> Page:
+        from agentctl.agents import opencode_messages
+
+        reading = self._sessions.read(id)
+        return opencode_messages.newest(reading.source, reading.row, count) if reading else Page(())
+
+    def messages_after(self, id: str, cursor: object) -> Page:
+        from agentctl.agents import opencode_messages
+
+        reading = self._sessions.read(id)
+        return opencode_messages.after(reading.source, reading.row, cursor) if reading else Page((), cursor)
 
     # What a live process does
 
@@ -377,7 +383,7 @@ class Store:
 
 
 def works_in(row: Row, cwd: str) -> bool:
-    return row.directory is not None and (row.directory == cwd or os.path.realpath(row.directory) == cwd)
+    return row.directory is not None and (row.directory == cwd or real_path(row.directory) == cwd)
 
 
 def retrying(error: str | None) -> str | None:

@@ -24,9 +24,11 @@ VERBS = {
     "list": ("list", "the sessions that are alive or unknown; -a adds ended ones"),
     "status": ("status", "one session, everything that is known"),
     "why": ("why", "one session, and how that is known: every fact, rule and candidate"),
+    "peek": ("peek", "the last messages of a session; -f follows it"),
     "agents": ("agents", "the agents, their stores, and whether they can be read"),
+    "completion": ("completion", "completion for bash, zsh or fish"),
 }
-ALIASES = {"ls": "list", "ps": "list"}
+ALIASES = {"ls": "list", "ps": "list", "logs": "peek"}
 
 EXAMPLES = """\
 examples:
@@ -35,6 +37,7 @@ examples:
   agentctl list --status waiting    who needs me?
   agentctl status 3f2a              one session, by any unique beginning of its id
   agentctl why 3f2a                 the evidence
+  agentctl peek 3f2a -f             its last messages, and what comes
   agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
 
 exit codes: 0 ok, 1 failed, 2 usage, 3 no such session or ambiguous, 4 refused, 5 truth not available (--strict),
@@ -83,7 +86,7 @@ def dispatch(argv: list[str]) -> int:
         )
         verb.add_arguments(parser)
         return verb.run(parser.parse_args(argv[1:]))
-    commands = "\n".join(f"  {verb:<9} {help}" for verb, (_, help) in VERBS.items())
+    commands = "\n".join(f"  {verb:<11} {help}" for verb, (_, help) in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="agentctl",
         usage="agentctl [-h] [--version] COMMAND ...",
@@ -103,6 +106,25 @@ def dispatch(argv: list[str]) -> int:
         parser.error(f"unknown command {args.command!r}; known: {', '.join(VERBS)}")
     parser.print_help()
     return 0
+
+
+def complete() -> None:
+    """Answer a shell that asks for completions: the one moment at which all verbs are loaded."""
+    import argparse
+
+    from agentctl.cli import completion
+
+    parser = argparse.ArgumentParser(prog="agentctl")
+    verbs = parser.add_subparsers(dest="verb")
+    for name, (_, help) in VERBS.items():
+        one = verbs.add_parser(name, help=help, aliases=[alias for alias, verb in ALIASES.items() if verb == name])
+        load(name).add_arguments(one)
+        for action in one._actions:
+            if action.dest == "id":
+                action.completer = completion.session_ids  # type: ignore[attr-defined]
+            elif action.dest == "agent":
+                action.completer = completion.agent_names  # type: ignore[attr-defined]
+    completion.complete(parser)
 
 
 def help_format(prog: str) -> HelpFormatter:

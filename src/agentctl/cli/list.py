@@ -10,6 +10,7 @@ from agentctl.cli import output
 from agentctl.errors import UsageError
 from agentctl.model import ALIVE, STATUS_WORDS
 from agentctl.sessions import RECENT, Scope, query
+from agentctl.stores import real_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def select(sessions: Iterable[Session], args: Namespace) -> list[Session]:
 def below(path: str | None, folder: str) -> bool:
     if path is None:
         return False
-    real = os.path.realpath(path)
+    real = real_path(path)
     return real == folder or real.startswith(folder.rstrip("/") + "/")
 
 

@@ -1,0 +1,36 @@
+"""Messages of a transcript that is one JSON object per line: the newest, and what is added later."""
+
+from __future__ import annotations
+
+from agentctl.model import Page
+from agentctl.stores import end_of_lines, lines_backward, lines_since
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agentctl.model import Message
+
+    Parse = Callable[[bytes], Sequence[Message]]
+
+BACK_LIMIT = 64 * 1024 * 1024  # far enough back for any page, and a bound on a transcript without messages
+STEP = 16 * 1024 * 1024
+
+
+def newest(path: str, count: int, parse: Parse) -> Page:
+    """The last `count` messages, from the end of the file: a transcript of any size opens at once."""
+    cursor = end_of_lines(path)  # first: what is added meanwhile is shown next, not lost
+    found: list[Message] = []
+    if count > 0:
+        for line in lines_backward(path, BACK_LIMIT, end=cursor[1]):
+            found.extend(reversed(parse(line)))
+            if len(found) >= count:
+                break
+    return Page(tuple(reversed(found[:count])), cursor)
+
+
+def after(path: str, cursor: object, parse: Parse) -> Page:
+    """What was added behind the cursor."""
+    place = cursor if isinstance(cursor, tuple) else (0, 0)
+    lines, place, restarted = lines_since(path, place, STEP)
+    return Page(tuple(message for line in lines for message in parse(line)), place, restarted)

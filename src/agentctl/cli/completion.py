@@ -1,0 +1,56 @@
+"""agentctl completion SHELL: the lines for a shell's start-up file. The work is argcomplete's."""
+
+from __future__ import annotations
+
+from agentctl.errors import AgentctlError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+EPILOG = """\
+Completes commands, options, agents, statuses and session ids.
+
+examples:
+  agentctl completion bash >> ~/.bashrc
+  agentctl completion zsh >> ~/.zshrc
+  agentctl completion fish > ~/.config/fish/completions/agentctl.fish
+"""
+MISSING = "completion needs the package argcomplete: `pip install argcomplete` beside agentctl"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+
+
+def run(args: Namespace) -> int:
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError as error:
+        raise AgentctlError(MISSING) from error
+    print(shellcode(["agentctl"], shell=args.shell))
+    return 0
+
+
+def complete(parser: ArgumentParser) -> None:
+    """Answer a shell that asks (_ARGCOMPLETE is set), and exit."""
+    import argcomplete
+
+    argcomplete.autocomplete(parser)
+
+
+def session_ids(prefix: str = "", **_: object) -> list[str]:
+    """The ids that begin like this; of what is alive first, then of the last days."""
+    from agentctl.sessions import RECENT, Scope, query
+
+    if prefix:
+        return [session.id for session in query(Scope(prefix=prefix)).sessions]
+    import time
+
+    return [session.id for session in query(Scope(since=time.time() - RECENT)).sessions]
+
+
+def agent_names(**_: object) -> list[str]:
+    from agentctl.agents import load_all
+
+    return [name for agent in load_all() for name in (agent.NAME, *agent.ALIASES)]

@@ -1,0 +1,265 @@
+"""Reading the stores, each in a thread of its own: none of them may hold up the others.
+
+A store on a dead mount blocks whoever touches it, also by asking for its real path. So nothing here, in the agents or
+in roots.py touches a path below a store outside of these threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from agentctl import roots
+from agentctl.model import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from agentctl.agents import Agent, Candidates, Store
+    from agentctl.model import Claim, Details, Link, Process, ProcessKey, Record, Supervisor
+    from agentctl.processes import Processes
+
+STALL = 1.4  # a store that makes no progress for this long is a problem, not an absence
+GLANCE = 0.1
+RECENT = 7 * 24 * 60 * 60
+CLOCK_GRAIN = 0.02  # file times are taken from the kernel's coarse clock, up to a tick behind
+
+Stamp = tuple[int, int]  # (when it was written in ns, size) of a record
+
+
+class Scope(Value):
+    """What is asked for. It chooses what is shown and read, never what is true."""
+
+    agents: tuple[str, ...] | None = None
+    since: float | None = None  # None: only what is alive or unknown
+    prefix: str | None = None
+    children: bool = False
+    tokens: bool = False
+
+
+class Errand:
+    """Something that is done in a thread of its own, and may not come back."""
+
+    def __init__(self) -> None:
+        self.progress = 0
+        self.stalled = False
+        self.unread: str | None = None  # why there is no answer
+
+
+class Reading(Errand):
+    """One store of one agent, as far as it was read."""
+
+    def __init__(self, agent: Agent, store: Store) -> None:
+        super().__init__()
+        self.agent = agent
+        self.store = store
+        self.absent = False
+        self.identity: tuple[int, int] | None = None  # of its folder: two paths may lead to one store
+        self.incomplete: str | None = None
+        self.links: list[Link] = []
+        self.supervisors: list[Supervisor] = []
+        self.options: dict[ProcessKey, tuple[str, Candidates]] = {}  # of live processes: role, and what each can be on
+        self.records: dict[str, Record] = {}
+        self.asked: set[str] = set()  # the sessions whose record was asked for
+        self.stamps: dict[str, Stamp] = {}
+
+    @property
+    def usable(self) -> bool:
+        return not self.absent and self.unread is None
+
+
+def survey(
+    agents: list[Agent], known: Mapping[str, list[str]], stalled: Mapping[tuple[str, str], str]
+) -> list[Reading]:
+    """Open every store and read what names processes. `stalled`: those that did not answer a moment ago."""
+    found = [Reading(agent, agent.open_store(root)) for agent in agents for root in known.get(agent.NAME, ())]
+    for reading in found:
+        reading.unread = stalled.get((reading.agent.NAME, reading.store.root))
+        reading.stalled = reading.unread is not None
+    in_parallel([(reading, survey_one(reading)) for reading in found if reading.usable])
+    return found
+
+
+def survey_one(reading: Reading) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            reading.identity = roots.identity(reading.store.root)
+            reading.store.survey()
+        except FileNotFoundError:
+            reading.absent = True  # the agent was never used here
+
+    return run
+
+
+def without_copies(found: list[Reading]) -> list[Reading]:
+    """Two paths may lead to one store: it is read once."""
+    seen: set[tuple[str, tuple[int, int]]] = set()
+    kept = []
+    for reading in found:
+        if reading.identity is None or (reading.agent.NAME, reading.identity) not in seen:
+            kept.append(reading)
+        if reading.identity is not None:
+            seen.add((reading.agent.NAME, reading.identity))
+    return kept
+
+
+def link_all(reading: Reading, live: list[tuple[Process, Details, str]], processes: Processes) -> Callable[[], None]:
+    """Which process is on which session, and what the others of `live` (process, details, role) can be on."""
+
+    def run() -> None:
+        reading.incomplete = processes.incomplete_for(reading.store.root)
+        reading.links = reading.store.links(processes)
+        reading.supervisors = reading.store.supervisors(processes)
+        linked = {link.key for link in reading.links}
+        for process, details, claimed in live:
+            if reading.agent.RUNS_MANY or process.key not in linked:
+                role = reading.store.role(process, details, claimed, processes)
+                started = processes.started_at(process.key)
+                reading.options[process.key] = role, reading.store.candidates(process, details, started)
+            reading.progress += 1
+
+    return run
+
+
+def read_records(
+    reading: Reading,
+    scope: Scope,
+    claims: tuple[Claim, ...],
+    processes: Processes,
+    stamps: Mapping[str, Stamp],
+) -> Callable[[], None]:
+    matches: set[str] = set()
+
+    def read_one(id: str) -> None:
+        reading.asked.add(id)
+        if id not in reading.records:
+            record = reading.store.record(id, tokens=scope.tokens and matches == {id})
+            if record is not None:
+                reading.records[id] = with_freshness(record, reading, processes.taken_at, stamps)
+        reading.progress += 1
+
+    def run() -> None:
+        if scope.prefix is not None:
+            matches.update(reading.store.find(scope.prefix))
+        # What a process is on, or may be on. One that is surely gone has ended: read only if ended ones are asked for.
+        unsettled = [link for link in reading.links if not surely_gone(link, reading, processes)]
+        wanted = dict.fromkeys(link.id for link in unsettled)
+        wanted.update(dict.fromkeys(one.id for one in reading.supervisors if processes.alive(one.key)))
+        mine = [
+            claim for claim in claims if claim.agent == reading.agent.NAME and claim.store in (None, reading.store.root)
+        ]
+        possible = [ids for claim in mine for ids in (claim.candidates, claim.besides)]
+        wanted.update(dict.fromkeys(id for ids in possible for id in ids or ()))
+        unsure = reading.incomplete is not None or None in possible
+        if scope.since is not None or unsure:
+            since = time.time() - RECENT if scope.since is None else scope.since
+            wanted.update(dict.fromkeys(reading.store.recent(since)))
+        wanted.update(dict.fromkeys(sorted(matches)))
+        for id in wanted:
+            read_one(id)
+        below = [id for id in reading.records if scope.prefix is None or id.startswith(scope.prefix)]
+        walked = set(below)
+        for id in below if scope.children else ():  # grows: sub-agents have sub-agents
+            for child in reading.store.children(id):
+                read_one(child)
+                if child not in walked:
+                    walked.add(child)
+                    below.append(child)
+        above = list(reading.records)
+        for id in above:  # grows up to the top
+            parent = reading.records[id].parent if id in reading.records else None
+            if parent is not None and parent not in reading.asked:
+                read_one(parent)
+                above.append(parent)
+
+    return run
+
+
+def read_copies(
+    reading: Reading, found: list[Reading], processes: Processes, stamps: Mapping[str, Stamp]
+) -> Callable[[], None]:
+    """What another store of the agent has of a session is read here, too: every question is judged from all of it."""
+
+    def run() -> None:
+        others = [one for one in found if one.agent is reading.agent]
+        wanted = {id for one in others for id in list(one.asked)}
+        for id in sorted(wanted - reading.asked):
+            record = reading.store.record(id)
+            if record is not None:
+                reading.records[id] = with_freshness(record, reading, processes.taken_at, stamps)
+            reading.progress += 1
+        reading.links = [
+            reading.store.observe(link, reading.records.get(link.id), processes) if processes.alive(link.key) else link
+            for link in reading.links
+            if link.id in wanted
+        ]
+
+    return run
+
+
+def observe_all(
+    reading: Reading, links: list[Link], processes: Processes, seen: dict[Link, Link]
+) -> Callable[[], None]:
+    """What the store sees of these links, into `seen`."""
+
+    def run() -> None:
+        for link in links:
+            seen[link] = reading.store.observe(link, reading.records.get(link.id), processes)
+            reading.progress += 1
+
+    return run
+
+
+def surely_gone(link: Link, reading: Reading, processes: Processes) -> bool:
+    return reading.incomplete is None and link.here is not False and processes.gone(link.key)
+
+
+def with_freshness(record: Record, reading: Reading, taken_at: float, stamps: Mapping[str, Stamp]) -> Record:
+    """Mark a record that was written after the process table was read, by its time or by an earlier look."""
+    if record.path is None:
+        return record
+    if record.written_at is not None:
+        name, written, stamp = f"{record.path}#{record.id}", record.written_at, (int(record.written_at * 1e9), 0)
+    else:
+        try:
+            found = os.stat(record.path)  # after the reading: what was read is not newer than this
+        except OSError:
+            return record
+        name, written, stamp = record.path, found.st_mtime, (found.st_mtime_ns, found.st_size)
+    reading.stamps[name] = stamp
+    return record._replace(fresh=written >= taken_at - CLOCK_GRAIN and stamps.get(name) != stamp)
+
+
+def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
+    """Run each job in a thread of its own: one that makes no progress for a while is left behind and named."""
+    running: dict[Errand, tuple[threading.Event, int, float]] = {}
+    for errand, run in jobs:
+        done = threading.Event()
+        running[errand] = done, errand.progress, time.monotonic()
+        threading.Thread(target=guarded, args=(errand, run, done), daemon=True).start()
+    while running:
+        next(iter(running.values()))[0].wait(GLANCE)
+        for errand, (done, progress, since) in list(running.items()):
+            now = time.monotonic()
+            if done.is_set():
+                del running[errand]
+            elif errand.progress != progress:
+                running[errand] = done, errand.progress, now
+            elif now - since >= STALL:
+                errand.stalled, errand.unread = True, f"its store did not answer within {STALL:g} s"
+                del running[errand]
+
+
+def guarded(errand: Errand, run: Callable[[], None], done: threading.Event) -> None:
+    try:
+        run()
+    except OSError as error:
+        errand.unread = error.strerror or str(error)
+    except Exception as error:  # the edge of a thread: a fault in one agent's module is a problem, never an absence
+        if os.environ.get("AGENTCTL_DEBUG"):
+            raise
+        errand.unread = f"{type(error).__name__}: {error}"
+    finally:
+        done.set()

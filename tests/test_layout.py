@@ -1,0 +1,341 @@
+"""How the code is laid out: who may import whom, where agents are named, and what is done on the way to a list."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import agentctl
+from tests.demo_home import SOURCES, TIMEOUT, Home
+from tests.worlds import FIXTURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(agentctl.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+
+# Each may import what stands before it. A new module finds its place here.
+ORDER = (
+    "model",
+    "errors",
+    "config",
+    "processes",
+    "stores",
+    "agents",
+    "roots",
+    "readings",
+    "claims",
+    "judge",
+    "sessions",
+    "cli",
+)
+ANYTHING_LAZILY = ("__init__", "__main__")
+ON_ITS_OWN = "demo"
+
+AGENT_NAMES = re.compile(r"(?i)(?<![a-z])(claude|codex|opencode|gemini|openclaw|demo)(?![a-z])")
+# Help texts, in which an example has to name some agent.
+EXAMPLES = {("cli/list.py", "EPILOG")}
+
+HEAVY = ("json", "argparse", "typing", "socket", "subprocess", "sqlite3", "asyncio")
+
+
+def place(path: Path) -> str:
+    """The module or package at the top that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def label(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
+    """Every module that is imported, also in functions and for the type checker alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are written out"
+            module = node.module or ""
+            yield from ((f"{module}.{alias.name}" if module == "agentctl" else module, node) for alias in node.names)
+
+
+def ours(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
+    for module, node in imports(tree):
+        if module.split(".")[0] == "agentctl":
+            yield ".".join(module.split(".")[1:]), node
+
+
+def test_every_module_has_its_place() -> None:
+    assert {place(path) for path in MODULES} == {*ORDER, *ANYTHING_LAZILY, ON_ITS_OWN}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_imports_only_go_to_the_right(path: Path) -> None:
+    me = place(path)
+    if me in ANYTHING_LAZILY:
+        at_once = [node for module, node in ours(TREES[path]) if node in TREES[path].body]
+        assert not at_once, "imports of ours belong into the functions that need them"
+        return
+    for module, node in ours(TREES[path]):
+        target = module.split(".")[0]
+        where = f"line {node.lineno}: {me} imports {module}"
+        if me == ON_ITS_OWN or target == ON_ITS_OWN:
+            assert target == me, where
+        else:
+            assert target in ORDER, where
+            assert ORDER.index(target) <= ORDER.index(me), where
+
+
+def test_the_judge_is_pure() -> None:
+    tree = TREES[PACKAGE / "judge.py"]
+    (clock,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "clock"]
+    in_clock = {id(node) for node in ast.walk(clock)}
+    found = {module for module, node in imports(tree) if id(node) not in in_clock}
+    assert found == {"__future__", "agentctl.model", "agentctl.processes", "collections.abc"}
+    assert {module for module, node in imports(tree) if id(node) in in_clock} == {"time"}
+    at_run_time = [
+        node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+    ]
+    assert at_run_time == ["agentctl.model"]
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert not called & {"open", "print", "input", "eval", "exec", "__import__"}
+
+
+def code_words(path: Path) -> Iterator[tuple[int, str]]:
+    """Names and strings of the code, with their lines: no comments, no docstrings, no help examples."""
+    tree = TREES[path]
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                skipped.add(id(first.value))
+        if isinstance(node, ast.Assign) and (label(path), ast.unparse(node.targets[0])) in EXAMPLES:
+            skipped.add(id(node.value))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        line = getattr(node, "lineno", 0)
+        for value in (
+            getattr(node, field, None) for field in ("id", "attr", "name", "arg", "module", "asname", "value")
+        ):
+            if isinstance(value, str | bytes):
+                yield line, value if isinstance(value, str) else value.decode(errors="replace")
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if place(path) not in ("agents", ON_ITS_OWN)], ids=label)
+def test_no_agent_is_named_outside_agents(path: Path) -> None:
+    assert [(line, word) for line, word in code_words(path) if AGENT_NAMES.search(word)] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("claude", True),
+        ("claude_code", True),
+        ("~/.codex", True),
+        ("DEMO", True),
+        ("democracy", False),
+        ("code", False),
+    ],
+)
+def test_what_counts_as_a_name(word: str, named: bool) -> None:
+    assert bool(AGENT_NAMES.search(word)) == named
+
+
+def test_files_stay_short() -> None:
+    tests = [path for path in Path(__file__).parent.rglob("*.py") if FIXTURES not in path.parents]
+    long = {path.name: count for path in [*MODULES, *tests] if (count := len(path.read_text().splitlines())) > 500}
+    assert long == {}
+
+
+# The public face
+
+
+def test_the_public_names() -> None:
+    assert sorted(agentctl.__all__) == [
+        "Answer",
+        "Evidence",
+        "Problem",
+        "Session",
+        "Unattached",
+        "__version__",
+        "get_session",
+        "list_sessions",
+    ]
+    for name in agentctl.__all__:
+        assert getattr(agentctl, name) is not None
+    assert list(inspect.signature(agentctl.list_sessions).parameters) == ["agents", "ended_since", "subagents"]
+    assert list(inspect.signature(agentctl.get_session).parameters) == ["id"]
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = agentctl.nonsense
+
+
+def modules_after(code: str, *arguments: str) -> set[str]:
+    """The modules of a bare interpreter (no site, nothing of its environment) after this code."""
+    script = f"import sys; sys.path.insert(0, {SOURCES!r}); {code}; print('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=True,
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    found = modules_after("import agentctl")
+    assert "agentctl" in found
+    assert not found & set(HEAVY)
+    assert not [name for name in found if name.startswith("agentctl.")]
+
+
+def test_the_version_needs_nothing_heavy() -> None:
+    found = modules_after("from agentctl.__main__ import main; main()", "--version")
+    assert "agentctl.__main__" in found
+    assert not found & set(HEAVY)
+
+
+# What `list` does to the machine
+
+GUARD = """\
+import os, signal, sys
+
+CACHE = os.environ["XDG_CACHE_HOME"]
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+RUNS = ("subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.spawn", "pty.spawn")
+SENDS = ("os.kill", "os.killpg", "signal.", "fcntl.flock", "fcntl.lockf", "ptrace")
+CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.link", "os.symlink",
+           "os.truncate", "os.utime", "os.setxattr", "shutil.")
+seen, broken = set(), []
+
+
+def inside_cache(path):
+    path = os.fsdecode(path) if not isinstance(path, int) else None
+    return path is None or os.path.abspath(path) == CACHE or os.path.abspath(path).startswith(CACHE + os.sep)
+
+
+def guard(event, args):
+    seen.add(event)
+    bad = event.startswith(RUNS) or event.startswith(SENDS)
+    if event == "open":
+        bad = bool(args[2] & WRITES) and not inside_cache(args[0])
+    elif event.startswith(CHANGES):
+        bad = not inside_cache(args[0])
+    elif event in ("socket.connect", "socket.sendto", "socket.bind"):
+        sock, address = args
+        bad = int(sock.family) != 1 and not (isinstance(address, tuple) and address[0] == "127.0.0.1")
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        bad = True
+    if bad:
+        broken.append((event, repr(args)))
+        raise RuntimeError(f"{event} {args!r}")
+
+
+def never(*args):
+    broken.append(("signal.pidfd_send_signal", repr(args)))
+
+
+signal.pidfd_send_signal = never
+sys.addaudithook(guard)
+code = 1
+try:
+    ACTION
+finally:
+    sys.stdout.flush()
+    for what in broken:
+        print("did:", *what, file=sys.stderr)
+    print("seen:", *sorted(seen), file=sys.stderr)
+sys.exit(97 if broken else code)
+"""
+LIST = 'from agentctl.cli import run; code = run(["list", "-a", "--since", "all", "--tree", "--json"])'
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+
+def guarded(home: Home, action: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-B", "-c", GUARD.replace("ACTION", action)],
+        env=home.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    try:
+        yield home
+    finally:
+        home.end_all()
+
+
+@linux_only
+def test_a_list_runs_nothing_sends_nothing_and_writes_only_its_cache(home: Home, tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "codex" / "running_subagent" / "codex_home", tmp_path / ".codex")
+    shutil.copytree(FIXTURES / "claude-2.1.325" / "sigkill_headless_mid_tool" / ".claude", tmp_path / ".claude")
+    expected = {}
+    for prompt, file_says, status in (
+        ("[[sleep:300]]", "busy", "running"),
+        ("[[ask:make coffee]]", "waiting", "waiting"),
+        ("[[idle]]", "idle", "idle"),
+    ):
+        id, _ = home.start(prompt)
+        home.wait_for_status(id, file_says)
+        expected[id] = status
+    done = guarded(home, LIST)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["problems"] == []
+    rows = {row["id"]: row for row in answer["sessions"]}
+    assert {id: rows[id]["status"] for id in expected} == expected
+    assert {row["agent"] for row in rows.values()} == {"demo", "codex", "claude-code"}
+    assert "seen:" in done.stderr
+    assert " open " in done.stderr  # the hook was there
+
+
+@linux_only
+@pytest.mark.parametrize(
+    "action",
+    [
+        "import subprocess; subprocess.run(['true'])",
+        "os.system('true')",
+        "os.posix_spawn('/bin/true', ['true'], {})",
+        "os.fork()",
+        "os.kill(os.getpid(), 0)",
+        "signal.pidfd_send_signal(0, 0)",
+        "import socket; socket.socket().connect(('192.0.2.1', 9))",
+        "import socket; socket.getaddrinfo('localhost', 9)",
+        "open(os.path.join(os.environ['HOME'], 'file'), 'w')",
+        "os.open(os.path.join(os.environ['HOME'], 'file'), os.O_RDWR | os.O_CREAT)",
+        "os.rename(os.environ['HOME'], os.environ['HOME'] + '-2')",
+        "import fcntl; fcntl.flock(0, fcntl.LOCK_SH)",
+    ],
+)
+def test_the_guard_bites(home: Home, action: str) -> None:
+    done = guarded(home, action)
+    assert done.returncode != 0
+    assert "did:" in done.stderr
+
+
+@linux_only
+def test_the_guard_lets_the_cache_be_written(home: Home) -> None:
+    action = "os.makedirs(CACHE); open(os.path.join(CACHE, 'roots.json'), 'w').close(); code = 0"
+    done = guarded(home, action)
+    assert done.returncode == 0, done.stderr
