@@ -161,6 +161,15 @@ def test_a_log_is_late_so_what_it_does_not_say_ends_nothing(home: Home, judged: 
     assert words(judged(home.world())) == {"ses_new": ("running", 10, True)}
 
 
+def test_a_session_without_a_prompt_has_not_ended_while_its_process_may_be_starting(home: Home, judged: Any) -> None:
+    for pid in (10, 20):
+        home.process(pid, 10, "run", f"prompt {pid}")
+    home.session("ses_a", 50)
+    assert words(judged(home.world())) == {"ses_a": ("unknown", None, False)}
+    home.table.rows.clear()
+    assert words(judged(home.world())) == {"ses_a": ("done", None, False)}
+
+
 def test_a_screen_that_has_a_session_and_begins_another_may_be_on_both(home: Home, judged: Any) -> None:
     home.process(10, 10)
     for id, second in (("ses_old", 50), ("ses_new", 100)):

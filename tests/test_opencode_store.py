@@ -119,6 +119,7 @@ def test_an_unfinished_step_of_long_ago_is_not_the_turn() -> None:
     [
         ('"say \\"hi\\" now"', 'say "hi" now'),
         ("[[text:x]]", "[[text:x]]"),
+        ('"old version" \n', "old version"),
         ('"a b" c "d e"', '"a b" c "d e"'),
         ('"', '"'),
         ('he said "no"', 'he said "no"'),

@@ -104,6 +104,7 @@ class Store:
         self._logs: dict[str, Tail] = {}
         self._answers: dict[ProcessKey, list[Answer]] = {}
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
+        self._beginning: set[str] = set()  # those without a prompt that a live process may be on
 
     # Who is here
 
@@ -229,7 +230,15 @@ class Store:
         return role
 
     def candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
-        given, trail = read_arguments(details.argv or ()), self._trails.get(process.key)
+        given = read_arguments(details.argv or ())
+        found = self._candidates(process, details, given, started_at)
+        if given.command not in SERVERS:
+            readings = (self._sessions.read(id) for id in found.ids or ())
+            self._beginning.update(one.row.id for one in readings if one is not None and one.turn.turn == IDLE)
+        return found
+
+    def _candidates(self, process: Process, details: Details, given: Arguments, started_at: float) -> Candidates:
+        trail = self._trails.get(process.key)
         server = given.command in SERVERS
         if details.cwd is None and not server:
             return Candidates(None, sole=False, why="its directory is not readable")
@@ -245,9 +254,8 @@ class Store:
             # Its log may be a moment late, so it may have begun what no log has; it is not on what another one has.
             ids = [id for id in ids if self._is_unsaid(id, started_at, trail.run)]
             rest = [] if server else last or self._told_to_open(given, cwd, started_at)
-            return Candidates(
-                tuple(dict.fromkeys([*ids, *rest])), sole=not server, why="by its log it works on nothing"
-            )
+            why = "its log, which may be a moment late, names nothing that it works on"
+            return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=not server, why=why)
         if server:
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
         ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
@@ -291,7 +299,12 @@ class Store:
         return list(dict.fromkeys(child for source in self._sessions.sources() for child in source.children(id)))
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
-        return self._sessions.record(NAME, id, tokens=tokens)
+        record = self._sessions.record(NAME, id, tokens=tokens)
+        if record is not None and record.turn == IDLE and id in self._beginning:
+            # It stores a session some seconds before the prompt: not one that ended without any.
+            why = "it has no prompt yet, and a live process may be about to begin it"
+            return record._replace(turn=UNKNOWN, reason=why)
+        return record
 
     def messages(self, id: str, count: int) -> Page:
         from agentctl.agents import opencode_messages

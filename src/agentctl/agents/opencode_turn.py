@@ -218,6 +218,7 @@ def prompt_of(parts: Sequence[Part]) -> str | None:
 
 def unquoted(text: str) -> str:
     """A prompt without the quotes that `run` puts around an argument with blanks."""
+    text = text.strip()
     inner = text[1:-1].replace('\\"', "\0")
     quoted = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in inner
     return inner.replace("\0", '"') if quoted else text
