@@ -466,6 +466,22 @@ def test_a_server_with_a_password_is_judged_by_its_log(
     assert words(judged(served.world())) == {"ses_a": ("waiting", 10, True)}
 
 
+def test_servers_that_do_not_answer_do_not_use_up_the_time_of_the_store(
+    home: Home, judged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def ask(port: int, directory: str) -> opencode_api.Answer:
+        asked.append(port)
+        raise opencode_api.Unanswered("timed out") from TimeoutError()
+
+    for pid in (10, 20, 30, 40):
+        home.process(pid, 10, "--port", "1", ports=[pid])
+    monkeypatch.setattr(opencode_api, "ask", ask)
+    assert len(judged(home.world()).unattached) == 4
+    assert len(asked) == 2
+
+
 def test_a_screen_with_a_port_and_without_a_log_names_its_session(
     home: Home, judged: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ RUNS_MANY = True
 
 DATABASE = "opencode.db"
 PROGRAMS = ("opencode", ".opencode", "opencode.exe", "opencode-cli")
+MOST_SILENT = 1  # more of them would cost more time than a store is given
 LATEST = 8  # of a directory: `--continue` means one of them
 
 
@@ -103,6 +104,7 @@ class Store:
         self._trails: dict[ProcessKey, Trail] = {}
         self._logs: dict[str, Tail] = {}
         self._answers: dict[ProcessKey, list[Answer]] = {}
+        self._silent = 0  # processes that were asked and did not answer in time
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
         self._beginning: set[str] = set()  # those without a prompt that a live process may be on
 
@@ -212,13 +214,14 @@ class Store:
         """What it says itself, if it listens: only about directories that it has open."""
         wanted = [folder for folder in directories if folder]
         ports = processes.ports(process) if wanted and not process.suspended else []
-        if not ports:
+        if not ports or self._silent > MOST_SILENT:
             return
         from agentctl.agents import opencode_api
 
         try:
             answers = [opencode_api.ask(ports[0], folder) for folder in wanted]
-        except opencode_api.Unanswered:
+        except opencode_api.Unanswered as error:
+            self._silent += isinstance(error.__cause__, TimeoutError)
             return  # it wants a password, or is too busy: its log and its database still speak
         if ports[0] in processes.ports(process):  # still its own, so it was this process that answered
             self._answers[process.key] = answers
