@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint torture bench screenshot clean
+.PHONY: help demo test lint torture lab bench screenshot clean
 
 help:  ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,10 @@ lint: $(READY)  ## ruff and mypy --strict
 
 torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces)
 	$(BIN)/python -m tests.torture
+
+lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name]
+	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(AGENT),--agent $(AGENT)) \
+	  $(if $(VERSION),--version $(VERSION)) $(if $(CELL),--cell $(CELL))
 
 bench: $(READY)  ## CPU of the commands as a ratio to bare python
 	scripts/contained $(BIN)/python -m bench.startup

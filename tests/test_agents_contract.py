@@ -9,7 +9,7 @@ import pytest
 
 from agentctl import sessions
 from agentctl.agents import claude_files, codex_socket
-from agentctl.model import ALIVE, GONE, Answer, Session
+from agentctl.model import ALIVE, GONE, Answer, Process, ProcessKey, Session
 from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
 
 NAMES = {"claude": "claude-code", "claude-2.1.325": "claude-code", "codex": "codex", "opencode": "opencode"}
@@ -159,6 +159,16 @@ def test_a_process_of_another_pid_namespace_is_not_dead(world: FixtureWorld, mon
     monkeypatch.setattr(claude_files, "pid_domain", lambda: "linux:elsewhere:pid:[1]")
     world.processes.by_pid.clear()
     session = the_session(ask(world, "claude-2.1.325", since=0.0), "6f626dc2")
+    assert (session.status, session.process) == ("unknown", "unknown")
+
+
+@case("claude", "sigterm_mid_model")
+def test_a_process_in_its_last_moments_may_still_be_on_it(world: FixtureWorld) -> None:
+    """Its memory is given back before it is gone: for a moment it has no arguments, and it is still there."""
+    assert the_session(ask(world, "claude", since=0.0), "ca9d883f").status == "stopped"
+    last_moments = Process(ProcessKey(world.processes.boot, 4711, 99), 1, "claude", "R")
+    world.processes.by_pid[4711] = last_moments
+    session = the_session(ask(world, "claude", since=0.0), "ca9d883f")
     assert (session.status, session.process) == ("unknown", "unknown")
 
 

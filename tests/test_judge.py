@@ -143,7 +143,7 @@ ROWS: dict[str, tuple[Iterable[Fact], str]] = {
         "stopped exhausted",
     ),
     "a candidate of a closed session": ([row(7), rec(DONE), claim(7, "s")], "done closed ?"),
-    "a candidate of a session without a turn": ([row(7), rec(IDLE), claim(7, "s")], "done closed ?"),
+    "a candidate of a session without a turn": ([row(7), rec(IDLE), claim(7, "s")], "unknown candidate"),
     "a candidate of a process of another home": (
         [row(7), rec(WORKING), claim(7, "s", shown=False)],
         "unknown candidate",

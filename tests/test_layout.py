@@ -32,12 +32,16 @@ ORDER = (
     "config",
     "processes",
     "stores",
+    "launches",
     "agents",
     "roots",
     "readings",
     "claims",
     "judge",
     "sessions",
+    "launching",
+    "retention",
+    "runner",
     "cli",
 )
 ANYTHING_LAZILY = ("__init__", "__main__")

@@ -1,147 +1,34 @@
-"""OpenCode's sessions: how a turn stands in them, and that reading them is safe, bounded and never an absence."""
+"""OpenCode's files: how a turn stands in them, and that reading them is safe, bounded and never an absence."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import socket
 import sqlite3
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentctl import sessions
-from agentctl.agents import opencode, opencode_db
-from agentctl.agents.opencode_args import read_arguments
+from agentctl.agents import opencode, opencode_api, opencode_db
+from agentctl.agents.opencode_api import Unanswered
 from agentctl.agents.opencode_db import Database, Unreadable
 from agentctl.agents.opencode_json import Folder, id_time
-from agentctl.agents.opencode_turn import Message, Part, Row, Turn, prompt_of, read_turn, title_of
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Tokens
-from tests.opencode_home import STEP_START, Home, tool
+from agentctl.agents.opencode_log import Tail, read_lines, read_trail
+from agentctl.agents.opencode_turn import Row
+from agentctl.model import DONE, UNKNOWN, Tokens
+from tests.opencode_home import Home, line, tool
 from tests.worlds import BOOT_TIME, FIXTURES
 
 SECRETS = {"account", "control_account", "credential", "session_share"}
 FORK = FIXTURES / "opencode" / "subagent_and_fork" / "xdg_data" / "opencode" / "opencode.db"
 LEGACY = FIXTURES / "opencode" / "legacy_1.0.185_storage" / "xdg_data" / "opencode"
-
-
-# How a turn stands
-
-
-def turn_of(*messages: tuple[dict[str, Any] | None, list[dict[str, Any]]]) -> Turn:
-    """The oldest first."""
-    stored = [Message(str(index), float(index), float(index), data) for index, (data, _) in enumerate(messages)]
-    parts = {str(index): [Part(index, index, part) for part in given] for index, (_, given) in enumerate(messages)}
-    return read_turn(stored[::-1], lambda id: parts[id])
-
-
-PROMPT: tuple[dict[str, Any], list[dict[str, Any]]] = ({"role": "user"}, [{"type": "text", "text": "hi"}])
-
-
-def step(*parts: dict[str, Any], ended: bool = True, **data: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    return {"role": "assistant", "time": {"created": 1, **({"completed": 2} if ended else {})}, **data}, list(parts)
-
-
-REFUSED = tool("error", error="The user rejected permission to use this specific tool call.")
-CORRECTED = tool(
-    "error", error="The user rejected permission to use this specific tool call with the following feedback: no"
-)
-DISMISSED = tool("error", error="The user dismissed this question")
-
-
-@pytest.mark.parametrize(
-    ("newest", "turn", "inferred"),
-    [
-        (step(STEP_START, ended=False), WORKING, False),
-        (step(STEP_START, tool(), ended=False), WORKING, False),
-        (step(STEP_START, finish="stop"), DONE, False),
-        (step(STEP_START, finish="length"), DONE, False),
-        (step(STEP_START, tool("completed"), finish="tool-calls"), WORKING, True),
-        (step(STEP_START, tool("error", error="no such file"), finish="tool-calls"), WORKING, True),
-        (step(STEP_START, CORRECTED, finish="tool-calls"), WORKING, True),
-        (step(STEP_START, REFUSED, finish="tool-calls"), DONE, False),
-        (step(STEP_START, DISMISSED, finish="tool-calls"), DONE, False),
-        (step(STEP_START, finish="unknown"), WORKING, True),
-        (step(STEP_START, tool("completed"), finish="stop"), WORKING, True),  # the next step is due whatever it says
-        (step(STEP_START, {**tool("completed"), "metadata": {"providerExecuted": True}}, finish="stop"), DONE, False),
-        (step(error={"name": "APIError", "data": {"message": "no"}}), FAILED, False),
-        (step(STEP_START, error={"name": "MessageAbortedError", "data": {}}), INTERRUPTED, False),
-        (step(), INTERRUPTED, False),  # aborted while it retried: neither an end nor an error is stored
-        (step(tool("completed")), DONE, False),  # typed by the person behind "!"
-        (step(tool(), ended=False), WORKING, False),
-        (PROMPT, WORKING, False),
-        ((None, []), UNKNOWN, False),
-        (({"role": "somebody"}, []), UNKNOWN, False),
-    ],
-)
-def test_how_the_newest_message_leaves_the_turn(
-    newest: tuple[dict[str, Any] | None, list[dict[str, Any]]], turn: str, inferred: bool
-) -> None:
-    found = turn_of(PROMPT, newest)
-    assert (found.turn, found.inferred) == (turn, inferred)
-    assert found.reason
-
-
-def test_a_session_without_a_message_has_no_turn() -> None:
-    assert turn_of().turn == IDLE
-
-
-def test_what_was_refused_and_what_failed_is_said() -> None:
-    assert "1 tool call was refused" in turn_of(PROMPT, step(STEP_START, REFUSED, finish="tool-calls")).reason
-    assert (
-        "2 tool calls were refused" in turn_of(PROMPT, step(STEP_START, REFUSED, REFUSED, finish="tool-calls")).reason
-    )
-    failed = turn_of(PROMPT, step(error={"name": "APIError", "data": {"message": "no money"}}))
-    assert failed.error == "APIError: no money"
-
-
-def test_only_a_call_of_a_model_that_has_reported_nothing_may_wait_for_a_person() -> None:
-    waits = turn_of(PROMPT, step(STEP_START, tool(), ended=False)).tools
-    assert [(one.quiet, one.what) for one in waits] == [(True, "sleep 9")]
-    runs = turn_of(PROMPT, step(STEP_START, tool(metadata={"output": ""}), ended=False)).tools
-    typed = turn_of(PROMPT, step(tool(), ended=False)).tools
-    written = turn_of(PROMPT, step(STEP_START, tool("pending"), ended=False)).tools
-    assert [one.quiet for one in (*runs, *typed, *written)] == [False, False, False]
-
-
-def test_a_prompt_typed_meanwhile_does_not_hide_the_step_that_runs() -> None:
-    found = turn_of(PROMPT, step(STEP_START, tool(), ended=False), PROMPT)
-    assert (found.turn, [one.quiet for one in found.tools], found.prompted) == (WORKING, [True], 0.0)
-
-
-def test_an_unfinished_step_of_long_ago_is_not_the_turn() -> None:
-    assert turn_of(PROMPT, step(STEP_START, ended=False), PROMPT, step(STEP_START, finish="stop")).turn == DONE
-
-
-@pytest.mark.parametrize(
-    ("stored", "text"),
-    [
-        ('"say \\"hi\\" now"', 'say "hi" now'),
-        ("[[text:x]]", "[[text:x]]"),
-        ('"old version" \n', "old version"),
-        ('"a b" c "d e"', '"a b" c "d e"'),
-        ('"', '"'),
-        ('he said "no"', 'he said "no"'),
-    ],
-)
-def test_the_quotes_that_run_adds_are_not_the_persons(stored: str, text: str) -> None:
-    assert prompt_of([Part(0, 0, {"type": "text", "text": stored})]) == text
-
-
-def test_what_a_person_did_not_write_is_no_prompt_and_no_title() -> None:
-    assert prompt_of([Part(0, 0, {"type": "text", "text": "The following", "synthetic": True})]) is None
-    assert title_of("New session - 2026-11-15T21:22:40.624Z") is None
-    assert title_of("Fix the build") == "Fix the build"
-
-
-def test_arguments() -> None:
-    run = read_arguments(["opencode", "run", "-m", "a/b", "fix it", "now"])
-    assert (run.command, run.prompt, run.one_shot, run.resumes) == ("run", '"fix it" now', True, False)
-    assert read_arguments(["opencode", "run", "--session=ses_1", "x"]).session == "ses_1"
-    assert not read_arguments(["opencode", "run", "-i", "x"]).one_shot
-    assert read_arguments(["opencode", "run", "--", "-c"]).resumes is False
-    assert read_arguments(["opencode", "run", "-f", "a.txt", "x"]).prompt is None  # how far -f reaches is not ours
 
 
 # The database
@@ -408,3 +295,135 @@ def test_a_torn_or_vanished_file_is_not_an_end(tmp_path: Path) -> None:
     record = store.record("ses_e1f7cc1a2ffeJ6DVYCJuINozY2")
     assert record is not None
     assert record.turn == UNKNOWN
+
+
+# The log
+
+
+def test_a_log_that_was_cut_or_written_over_proves_nothing(home: Home) -> None:
+    home.process(10, 10)
+    home.logs(10, line(20, "aa", "loop session.id=ses_a step=0"))
+    for position in (5, 10_000):
+        home._positions[10] = [position]
+        processes = home.world().processes
+        (process,) = processes.living()
+        assert read_trail(process, str(home.log), processes) is None
+
+
+def test_a_process_that_logs_errors_only_says_nothing_by_its_silence() -> None:
+    data = line(20, "aa", "process error=x", "ERROR").encode()
+    assert read_lines("log", "aa", data, whole=True, started=0.0) is None
+
+
+def test_a_trail_has_the_lines_of_its_own_run() -> None:
+    data = "".join(
+        [
+            line(20, "aa", "created id=ses_1 slug=x title=y"),
+            line(21, "bb", "loop session.id=ses_2 step=0"),
+            line(22, "aa", "loop session.id=ses_1 step=0"),
+            line(23, "aa", 'evaluated permission=bash pattern=" run=aa message=loop session.id=ses_3 "'),
+            line(24, "aa", "asking id=que_1 questions=1"),
+            "a value with a line break run=aa message=loop session.id=ses_4\n",
+        ]
+    ).encode()
+    trail = read_lines("log", "aa", data, whole=True, started=0.0)
+    assert trail is not None
+    assert (list(trail.sessions), sorted(trail.created), len(trail.asked)) == (["ses_1"], ["ses_1"], 1)
+
+
+def test_lines_of_two_processes_are_out_of_order(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.log"
+    path.write_text(line(30, "aa", "loop session.id=ses_1 step=0") + line(29, "bb", "loop session.id=ses_1 step=0"))
+    log = Tail(str(path))
+    assert log.runs_since("ses_1", BOOT_TIME + 29.5) == {"aa"}
+    assert log.runs_since("ses_1", BOOT_TIME + 28) == {"aa", "bb"}
+    assert log.runs_since("ses_1", BOOT_TIME + 31) == set()
+    assert Tail(str(tmp_path / "none")).runs_since("ses_1", 0.0) == set()
+
+
+# Its HTTP interface
+
+
+class Server:
+    """Answers each request with what it is given, and keeps what it was asked."""
+
+    def __init__(self, answers: dict[str, bytes]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection:
+                request = connection.recv(65536).decode().splitlines()[0]
+                self.asked.append(request)
+                body = self.answers.get(request.split()[1].split("?")[0], b"")
+                connection.sendall(body)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def ok(value: object) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + json.dumps(value).encode()
+
+
+def test_three_questions_about_one_directory() -> None:
+    permission = {"sessionID": "ses_a", "permission": "bash", "patterns": ["ls *"], "metadata": {"command": "ls x"}}
+    question = {"sessionID": "ses_b", "questions": [{"question": "Which?"}]}
+    retry = {"type": "retry", "attempt": 2, "message": "overloaded"}
+    server = Server(
+        {
+            "/session/status": ok({"ses_a": {"type": "busy"}, "ses_b": {"type": "busy"}, "ses_c": retry}),
+            "/permission": ok([permission]),
+            "/question": ok([question]),
+        }
+    )
+    answer = opencode_api.ask(server.port, "/some dir/ä?")
+    server.close()
+    assert answer.active == {"ses_a": None, "ses_b": None, "ses_c": "overloaded"}
+    assert answer.waiting == {"ses_a": "permission: bash: ls x", "ses_b": "question: Which?"}
+    target = "?directory=/some%20dir/%C3%A4%3F HTTP/1.0"
+    assert sorted(server.asked) == [f"GET /{name}{target}" for name in ("permission", "question", "session/status")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 401 Unauthorized\r\n\r\n",
+        ok([]),
+        b"HTTP/1.1 200 OK\r\n\r\n<html>",
+        b"",
+        ok({})[:9],
+    ],
+)
+def test_an_answer_of_another_kind_is_none(answer: bytes) -> None:
+    server = Server(dict.fromkeys(("/session/status", "/permission", "/question"), answer))
+    with pytest.raises(Unanswered):
+        opencode_api.ask(server.port, "/x")
+    server.close()
+
+
+def test_a_server_that_does_not_answer_costs_little() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unanswered):
+        opencode_api.ask(silent.getsockname()[1], "/x", seconds=0.05)
+
+
+# What it costs
+
+
+def test_a_store_that_nobody_works_in_is_not_even_opened(home: Home) -> None:
+    home.session("ses_a", 10)
+    code = (
+        "import sys; from agentctl import sessions; answer = sessions.query(sessions.Scope());"
+        "print(answer.problems, 'sqlite3' in sys.modules, 'http.client' in sys.modules)"
+    )
+    env = {**os.environ, **home.env}
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "() False False"

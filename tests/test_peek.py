@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentctl import sessions
-from agentctl.agents import claude_transcript, codex_rollout, jsonl
+from agentctl.agents import claude_transcript, codex_rollout, jsonl, opencode
 from agentctl.cli import peek
 from agentctl.model import Message, Page
 from tests.demo_home import TIMEOUT, Home, session_of, wait_until
@@ -75,6 +75,19 @@ def test_messages_of_real_codex_rollouts() -> None:
         ("result", "Wall time: 4.1 seconds\naborted by user"),
         ("note", "the turn was aborted (interrupted)"),
     ]
+
+
+def test_messages_of_a_real_opencode_database(tmp_path: Path) -> None:
+    store = opencode.open_store(str(FIXTURES / "opencode" / "finished_ok" / "xdg_data" / "opencode"))
+    store.survey()
+    (id,) = store.find("ses_")
+    page = store.messages(id, 20)
+    assert page.messages[0].role == "user"
+    assert {message.role for message in page.messages} >= {"user", "tool", "result", "assistant"}
+    assert page.messages[-1].role == "assistant"
+    assert store.messages(id, 1).messages == page.messages[-1:]
+    assert store.messages_after(id, page.cursor).messages == ()
+    assert store.messages_after(id, None).messages == page.messages
 
 
 def plain(line: bytes) -> list[Message]:

@@ -79,8 +79,8 @@ class FactAgent:
     ALIASES: tuple[str, ...] = ()
     BINARIES: tuple[str, ...] = ()
     ENV: tuple[str, ...] = ()
-    CERTIFIED: tuple[str, ...] = ()
     RUNS_MANY = False
+    CERTIFIED: tuple[str, ...] = ()
 
     def __init__(self, name: str, world: World) -> None:
         self.NAME = name

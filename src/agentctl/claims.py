@@ -6,7 +6,7 @@ import os
 
 from agentctl import roots
 from agentctl.agents import home
-from agentctl.model import AGENT, CLIENT, DAEMON, HELPER, Claim, Value
+from agentctl.model import AGENT, CLIENT, DAEMON, HELPER, Claim, Details, Value
 from agentctl.readings import Errand, in_parallel
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from agentctl.agents import Agent
-    from agentctl.model import Details, Process
+    from agentctl.model import Process
     from agentctl.processes import Processes
     from agentctl.readings import Reading
 
@@ -28,19 +28,29 @@ class Claimed(Value):
     role: str
     root: str | None = None  # the store it works in: one of ours, or another path
     ours: bool | None = None  # does it live in our HOME?
+    vague: bool = False  # in the middle of exec or of its end: its arguments cannot be read at this moment
 
 
 def claim_all(agents: list[Agent], processes: Processes) -> list[Claimed]:
-    """The live processes that the agents recognise, each once."""
-    found = []
+    """The live processes that the agents recognise, each once; one that cannot be read now, for each it may be of."""
+    found: list[Claimed] = []
     for process in processes.living():
-        for agent in agents:
-            if agent.looks_like(process.comm) and (details := processes.details(process)):
-                role = agent.claims(process, details)
-                if role is not None:
-                    forked = is_fork(process, details, processes)
-                    found.append(Claimed(agent, process, details, HELPER if forked else role))
-                    break
+        likely = [agent for agent in agents if agent.looks_like(process.comm)]
+        details = processes.details(process) if likely else None
+        if likely and (details is None or details.argv is None):
+            uid = details.uid if details else None
+            if uid is None or uid == os.getuid():
+                # Shown once, though it may be of any of them.
+                ours = [None, *[False] * (len(likely) - 1)]
+                both = zip(likely, ours, strict=True)
+                found += [Claimed(agent, process, Details(), AGENT, ours=shown, vague=True) for agent, shown in both]
+            continue
+        for agent in likely:
+            role = agent.claims(process, details) if details else None
+            if details and role is not None:
+                forked = is_fork(process, details, processes)
+                found.append(Claimed(agent, process, details, HELPER if forked else role))
+                break
     return found
 
 
@@ -75,19 +85,24 @@ def locate(claimed: list[Claimed], found: list[Reading], env: Mapping[str, str])
     errand = Errand()
     if slow:
         in_parallel([(errand, run)])
-    return [placed.get(one.process.pid, one) for one in claimed]
+    return [one if one.vague else placed.get(one.process.pid, one) for one in claimed]
+
+
+def root_of(one: Claimed) -> str:
+    """The path of its store as the process means it: a relative one from where it stands."""
+    return os.path.normpath(os.path.join(one.details.cwd or "/", one.agent.roots(one.details.env or {})[0]))
 
 
 def by_path(one: Claimed, stores: list[str], env: Mapping[str, str]) -> Claimed | None:
     theirs = one.details.env or {}
-    root = os.path.abspath(one.agent.roots(theirs)[0])
+    root = root_of(one)
     ours = os.path.abspath(home(theirs)) == os.path.abspath(home(env))
     return one._replace(root=root, ours=True) if root in stores and ours else None
 
 
 def by_identity(one: Claimed, readings: list[Reading], env: Mapping[str, str]) -> Claimed:
     theirs = one.details.env or {}
-    path = os.path.abspath(one.agent.roots(theirs)[0])
+    path = root_of(one)
     identity = roots.identity_for(one.process, path)
     same = (reading.store.root for reading in readings if identity is not None and reading.identity == identity)
     their_home, our_home = home(theirs), home(env)
@@ -111,7 +126,10 @@ def of_store(located: list[Claimed], reading: Reading) -> list[tuple[Process, De
     return [
         (one.process, one.details, one.role)
         for one in located
-        if one.agent is reading.agent and one.root in (None, reading.store.root) and one.role not in (CLIENT, HELPER)
+        if one.agent is reading.agent
+        and one.root in (None, reading.store.root)
+        and one.role not in (CLIENT, HELPER)
+        and not one.vague
     ]
 
 
@@ -120,23 +138,26 @@ def place(located: list[Claimed], found: list[Reading]) -> Iterator[Claim]:
     linked = {link.key for reading in found for link in list(reading.links)}
     for one in located:
         key = one.process.key
+        if one.vague:
+            why = "it is starting or ending: its arguments cannot be read at this moment"
+            yield Claim(one.agent.NAME, key, AGENT, None, candidates=None, shown=one.ours is None, why=why)
+            continue
         if one.ours is None and one.details.uid != os.getuid() and key not in linked:
             continue  # another user's, and nothing of ours names it
         mine = [r for r in found if r.agent is one.agent and one.root in (None, r.store.root) and not r.absent]
         usable = [reading for reading in mine if reading.usable]
         roles = [reading.options[key][0] for reading in usable if key in reading.options]
         role = next((role for role in roles if role != one.role), one.role)
-        claim = Claim(one.agent.NAME, key, role, one.root, cwd=one.details.cwd, shown=one.ours is not False)
-        if one.agent.RUNS_MANY and (role == DAEMON or (role == AGENT and key in linked)):
-            found_besides = with_candidates(claim._replace(role=AGENT), mine, usable)
-            claim = claim._replace(besides=found_besides.candidates, why=found_besides.why)
-        elif role not in (CLIENT, HELPER) and key not in linked:
+        many, shown = one.agent.RUNS_MANY, one.ours is not False
+        claim = Claim(one.agent.NAME, key, role, one.root, many=many, shown=shown, cwd=one.details.cwd)
+        if role not in (CLIENT, HELPER) and (one.agent.RUNS_MANY or key not in linked):
             claim = with_candidates(claim, mine, usable)
         yield claim
 
 
 def with_candidates(claim: Claim, mine: list[Reading], usable: list[Reading]) -> Claim:
-    if claim.role != AGENT:
+    may_run = claim.role == AGENT or (claim.role == DAEMON and any(reading.agent.RUNS_MANY for reading in mine))
+    if not may_run:
         return claim._replace(why=f"a {claim.role} process: ready, on no session")
     if len(usable) < len(mine):
         return claim._replace(candidates=None, why="its store could not be read")

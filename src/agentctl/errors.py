@@ -1,6 +1,7 @@
 """Everything agentctl can fail with, one exit code each.
 
 AgentctlError            1  something failed
+├── LaunchFailed         1  an agent could not be started
 ├── UsageError           2  the command was not understood
 ├── NotFound             3  no such session
 │   └── Ambiguous        3  several sessions begin like this
@@ -17,6 +18,25 @@ SHOWN = 20
 
 class AgentctlError(Exception):
     exit_code = 1
+
+
+class LaunchFailed(AgentctlError):
+    """`errno` and `step` as the runner told them. No agent runs, unless `perhaps`: nobody could be asked any more."""
+
+    def __init__(
+        self,
+        why: str,
+        launch_id: str,
+        *,
+        errno: int | None = None,
+        step: str | None = None,
+        perhaps: bool = False,
+    ) -> None:
+        self.launch_id = launch_id
+        self.errno = errno
+        self.step = step
+        self.perhaps = perhaps
+        super().__init__(why)
 
 
 class UsageError(AgentctlError):

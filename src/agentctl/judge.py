@@ -9,6 +9,7 @@ from agentctl.model import (
     AGENT,
     ALIVE,
     CLOSED_TURNS,
+    DAEMON,
     DONE,
     EXACT,
     FAILED,
@@ -33,6 +34,7 @@ from agentctl.model import (
     Unattached,
     Value,
     status_word,
+    terminal_of,
 )
 
 TYPE_CHECKING = False
@@ -99,13 +101,15 @@ def judge(world: World) -> Judgement:
     links = group((link.agent, link.id, link) for link in all_links)
     records = newest(world.records)
     homes = homes_of(world)
-    loose = loose_claims(world, all_links)
-    possible = [*loose, *busy_claims(world)]
+    held = {link.key for link in all_links if world.processes.alive(link.key)}
+    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
+    possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
     supervisors = group((boss.agent, boss.id, boss) for boss in world.supervisors if world.processes.alive(boss.key))
 
     def case_of(name: Name, roots: set[str]) -> Case:
-        mine = links.get(name, []), possible, supervisors.get(name, [])
-        return build_case(name, roots, records.get(name), *mine, world)
+        return build_case(
+            name, roots, records.get(name), links.get(name, []), possible, supervisors.get(name, []), world
+        )
 
     cases = {name: case_of(name, homes[name]) for name in sorted(homes)}
     verdicts = {name: (case, decide(case, world)) for name, case in cases.items()}
@@ -146,8 +150,28 @@ def age_order(record: Record) -> tuple[float, str, str]:
     return (record.updated_at or 0.0, record.path or "", record.store)
 
 
+def is_loose(claim: Claim, held: set[ProcessKey], processes: Processes) -> bool:
+    """A live process that can be on a session, and no session has it."""
+    return claim.role in (AGENT, SPARE) and claim.key not in held and processes.alive(claim.key) is not None
+
+
+def may_be_on_any(claim: Claim, held: set[ProcessKey], processes: Processes) -> bool:
+    """A live process that may be on a session without a proof of it."""
+    if processes.alive(claim.key) is None:
+        return False
+    return claim.many if claim.role == DAEMON else claim.role == AGENT and (claim.many or claim.key not in held)
+
+
+def may_be_on(claim: Claim, name: Name, roots: set[str]) -> bool:
+    if claim.agent != name[0] or claim.role not in (AGENT, DAEMON):
+        return False
+    if claim.store is not None and claim.store not in roots:
+        return False
+    return claim.candidates is None or name[1] in claim.candidates
+
+
 def homes_of(world: World) -> dict[Name, set[str]]:
-    """The stores that have something of each session."""
+    """The stores that have each session."""
     found: dict[Name, set[str]] = {}
     named: tuple[Record | Link, ...] = (*world.records, *world.links)
     for one in named:
@@ -155,31 +179,14 @@ def homes_of(world: World) -> dict[Name, set[str]]:
     return found
 
 
-def loose_claims(world: World, links: Iterable[Link]) -> list[Claim]:
-    """The live processes that can be on a session, and no session has them."""
-    held = {link.key for link in links}
-    loose = (claim for claim in world.claims if claim.role in (AGENT, SPARE) and claim.key not in held)
-    return [claim for claim in loose if world.processes.alive(claim.key)]
-
-
-def busy_claims(world: World) -> list[Claim]:
-    """The live processes that may be on sessions besides what they are there for."""
-    return [claim for claim in world.claims if claim.besides != () and world.processes.alive(claim.key)]
-
-
-def may_be_on(claim: Claim, name: Name, roots: set[str]) -> bool:
-    if claim.agent != name[0] or (claim.store is not None and claim.store not in roots):
-        return False
-    alone = claim.role == AGENT and (claim.candidates is None or name[1] in claim.candidates)
-    return alone or claim.besides is None or name[1] in claim.besides
-
-
 def sole_links(world: World) -> list[Link]:
     """One process, and only one session it can be on, and no other process that can be on that one."""
     links = group((link.agent, link.id, link) for link in world.links)
-    records, homes = newest(world.records), homes_of(world)
-    loose = loose_claims(world, world.links)
-    possible = [*loose, *busy_claims(world)]
+    records = newest(world.records)
+    homes = homes_of(world)
+    held = {link.key for link in world.links if world.processes.alive(link.key)}
+    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
+    possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
     found = []
     for claim in loose:
         if not claim.sole or claim.candidates is None or len(claim.candidates) != 1:
@@ -317,6 +324,8 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
     doubt = why_incomplete(case, world) if proved_gone(case, world) is None else None
     if case.blockers:
         doubt = f"pid {case.blockers[0].key.pid} may be on it: {case.blockers[0].why}"
+    if turn == IDLE and case.blockers:
+        return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:
         turn, reason = DONE, "it ended at its prompt; no turn was begun"
     return Verdict(
@@ -435,14 +444,6 @@ def holders(link: Link, processes: Processes, wrappers: set[ProcessKey]) -> list
             break
         found.append({"pid": row.pid, "role": WRAPPER, "key": str(row.key), "link": None})
     return found
-
-
-def terminal_of(tty: int) -> dict[str, str | None] | None:
-    """The terminal of a process, from the device number in its row."""
-    major, minor = (tty >> 8) & 0xFFF, (tty & 0xFF) | ((tty >> 12) & 0xFFF00)
-    if 136 <= major <= 143:
-        return {"tty": f"/dev/pts/{minor + (major - 136) * 256}", "tmux": None}
-    return {"tty": f"/dev/tty{minor}", "tmux": None} if major == 4 and minor < 64 else None
 
 
 def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evidence, ...]:

@@ -98,6 +98,13 @@ class ProcessKey(tuple[str, int, int]):
     def __str__(self) -> str:
         return f"{self.boot}:{self.pid}:{self.start}"
 
+    @classmethod
+    def parse(cls, text: object) -> Self | None:
+        """The key that str() wrote; None for anything else."""
+        boot, pid, start = text.rsplit(":", 2) if isinstance(text, str) and text.count(":") == 2 else ("", "", "")
+        numbers = all(word.isascii() and word.isdigit() and len(word) < 20 for word in (pid, start))
+        return cls(boot, int(pid), int(start)) if boot and numbers and int(pid) > 0 else None
+
 
 class Process(Value):
     """One row of the kernel's process table."""
@@ -245,8 +252,7 @@ class Claim(Value):
     store: str | None  # the store it works in; None = its environment is not readable: it may be any
     candidates: tuple[str, ...] | None = ()  # sessions it can be on; None = cannot be narrowed
     sole: bool = False  # may a single candidate be taken for its session?
-    # Of a process that is on a session, or a daemon: those that it may run besides; None = cannot be narrowed.
-    besides: tuple[str, ...] | None = ()
+    many: bool = False  # it may be on several at once: being on one, or being a daemon, does not rule out another
     shown: bool = True  # of this HOME: an unattached line if nothing explains it
     cwd: str | None = None
     why: str = ""
@@ -267,6 +273,44 @@ class StoreView(Value):
     root: str
     incomplete: str | None = None  # why a missing process proves nothing here
     unread: str | None = None  # why nothing could be read
+
+
+class Launch(Value):
+    """What only the launcher knew, as it was written before the agent started. It never says whether that lives."""
+
+    id: str
+    agent: str
+    argv: tuple[str, ...]  # known patterns of keys are taken out
+    env_names: tuple[str, ...]  # never the values
+    cwd: str
+    runner: ProcessKey
+    child: ProcessKey
+    created_at: float
+    headless: bool
+    one_shot: bool
+    pid_namespace: str | None = None  # where these pids mean something
+    prompt: str | None = None
+    group: str | None = None
+    spec: str | None = None
+    hooks: tuple[tuple[str, str], ...] = ()
+    worktree: str | None = None
+    session_id: str | None = None  # where it was chosen by us
+    time_limit: float | None = None
+    path: str | None = None
+
+
+class Exit(Value):
+    """How one process of a launch ended, as its runner saw it."""
+
+    key: ProcessKey | None
+    comm: str | None
+    exit_code: int | None
+    signal: str | None
+    at: float | None
+    direct: bool = False  # the agent's own process, not one that it left behind
+    error: str | None = None  # why the agent was never executed
+    cpu_seconds: float | None = None
+    max_rss: int | None = None  # KiB
 
 
 class Session(Value):
@@ -346,3 +390,11 @@ def status_word(process: str, turn: str) -> str:
     if process == GONE:
         return {DONE: "done", FAILED: "failed", INTERRUPTED: "stopped"}.get(turn, "unknown")
     return "unknown"
+
+
+def terminal_of(tty: int) -> dict[str, str | None] | None:
+    """The terminal of a process, from the device number in its row."""
+    major, minor = (tty >> 8) & 0xFFF, (tty & 0xFF) | ((tty >> 12) & 0xFFF00)
+    if 136 <= major <= 143:
+        return {"tty": f"/dev/pts/{minor + (major - 136) * 256}", "tmux": None}
+    return {"tty": f"/dev/tty{minor}", "tmux": None} if major == 4 and minor < 64 else None

@@ -114,7 +114,7 @@ def link_all(reading: Reading, live: list[tuple[Process, Details, str]], process
         reading.supervisors = reading.store.supervisors(processes)
         linked = {link.key for link in reading.links}
         for process, details, claimed in live:
-            if reading.agent.RUNS_MANY or process.key not in linked:
+            if process.key not in linked or reading.agent.RUNS_MANY:
                 role = reading.store.role(process, details, claimed, processes)
                 started = processes.started_at(process.key)
                 reading.options[process.key] = role, reading.store.candidates(process, details, started)
@@ -150,9 +150,8 @@ def read_records(
         mine = [
             claim for claim in claims if claim.agent == reading.agent.NAME and claim.store in (None, reading.store.root)
         ]
-        possible = [ids for claim in mine for ids in (claim.candidates, claim.besides)]
-        wanted.update(dict.fromkeys(id for ids in possible for id in ids or ()))
-        unsure = reading.incomplete is not None or None in possible
+        wanted.update(dict.fromkeys(id for claim in mine for id in claim.candidates or ()))
+        unsure = reading.incomplete is not None or any(claim.candidates is None for claim in mine)
         if scope.since is not None or unsure:
             since = time.time() - RECENT if scope.since is None else scope.since
             wanted.update(dict.fromkeys(reading.store.recent(since)))
@@ -195,19 +194,6 @@ def read_copies(
             for link in reading.links
             if link.id in wanted
         ]
-
-    return run
-
-
-def observe_all(
-    reading: Reading, links: list[Link], processes: Processes, seen: dict[Link, Link]
-) -> Callable[[], None]:
-    """What the store sees of these links, into `seen`."""
-
-    def run() -> None:
-        for link in links:
-            seen[link] = reading.store.observe(link, reading.records.get(link.id), processes)
-            reading.progress += 1
 
     return run
 

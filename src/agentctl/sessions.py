@@ -15,14 +15,13 @@ from agentctl.agents import TABLE, load, load_all, resolve
 from agentctl.claims import claim_all, locate, of_store, place, unknown_roots
 from agentctl.errors import Ambiguous, NotFound, UsageError
 from agentctl.judge import World, judge, sole_links
-from agentctl.model import GONE, UNKNOWN, Answer, Problem, Session, StoreView, Value
+from agentctl.model import GONE, UNKNOWN, Answer, Link, Problem, Session, StoreView, Value
 from agentctl.readings import (
     RECENT,
     Reading,
     Scope,
     in_parallel,
     link_all,
-    observe_all,
     read_copies,
     read_records,
     survey,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from agentctl.agents import Agent, Store
-    from agentctl.model import Link
     from agentctl.processes import Processes
     from agentctl.readings import Stamp
 
@@ -144,7 +142,7 @@ def look(
     newer = {record.id for record in world.records if record.fresh}
     return Look(
         answer,
-        doubtful=any(link.doubt and link.id in ids for link in world.links),
+        doubtful=any(link.doubt and link.id in ids for link in world.links) or any(one.vague for one in located),
         moving=any(session.process == UNKNOWN and session.id in newer for session in shown),
         stamps={path: stamp for reading in found for path, stamp in list(reading.stamps.items())},
         stalled={(one.agent.NAME, one.store.root): one.unread or "" for one in found if one.stalled},
@@ -152,19 +150,25 @@ def look(
 
 
 def observed_sole_links(world: World, found: list[Reading]) -> list[Link]:
-    """The links that only all claims together give, with what their stores see of process and record."""
+    """The links that are inferred from all claims together, with what their stores see of process and record."""
     inferred = sole_links(world)
     seen: dict[Link, Link] = {}
+
+    def observe(reading: Reading, links: list[Link]) -> Callable[[], None]:
+        def run() -> None:
+            for link in links:
+                seen[link] = reading.store.observe(link, reading.records.get(link.id), world.processes)
+                reading.progress += 1
+
+        return run
+
     jobs = []
     for reading in found:
-        mine = [link for link in inferred if (link.agent, link.store) == (reading.agent.NAME, reading.store.root)]
+        mine = [one for one in inferred if (one.agent, one.store) == (reading.agent.NAME, reading.store.root)]
         if mine and reading.usable:
-            jobs.append((reading, observe_all(reading, mine, world.processes, seen)))
+            jobs.append((reading, observe(reading, mine)))
     in_parallel(jobs)
     return [seen.get(link, link) for link in inferred]
-
-
-# The processes
 
 
 def snapshot(agents: list[Agent]) -> Processes:

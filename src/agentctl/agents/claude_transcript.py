@@ -19,7 +19,13 @@ HEAD_LIMIT = 512 * 1024
 
 INTERRUPT_MARK = "[Request interrupted by user"
 LOCAL_COMMAND_MARKS = ("<command-name>", "<command-message>", "<local-command", "<bash-input>", "<bash-stdout>")
-REFUSED_MARKS = ("requested permissions to", "doesn't want to proceed with this tool use", "Permission to use")
+REFUSED_MARKS = (
+    "requested permissions to",
+    "doesn't want to proceed with this tool use",
+    "Permission to use",
+    "was blocked. For security, Claude Code",
+    "needs approval. ",
+)
 SYNTHETIC = "<synthetic>"
 
 # A line is decoded only if it holds one of these. Inside a JSON string the quotes are escaped: text cannot fake it.
@@ -67,9 +73,15 @@ class Head(Value):
 
 
 def read_tail(path: str, *, sidechain: bool = False) -> Tail:
-    """Walk back from the end until T, the prompt of its turn and the last model are known."""
+    """Walk back from the end until T, the prompt of its turn and the last model are known.
+
+    The lines of a first turn can stand in another order than they happened in (seen: the answer before its prompt). A
+    record names its parent, so an earlier line that descends from T is the later record: no clock is asked.
+    """
     tail = Tail()
     decided = False  # T was found
+    last = b""  # its uuid
+    parents: dict[bytes, bytes] = {}  # uuid -> uuid of its parent, of the lines that were seen
     anchored = False  # the last record that a model or a person wrote was found: end markers stand after it
     ended_with: set[str] = set()  # end markers after the anchor
     newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
@@ -82,6 +94,9 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
         if decided and read > COMFORT_LIMIT:
             break
         newer = newer or NEWER_MARK in line
+        uuid, parent = uuid_after(line, b'"uuid":"'), uuid_after(line, b'"parentUuid":"')
+        if uuid and parent:
+            parents[uuid] = parent
         if not any(mark in line for mark in INTERESTING):
             continue
         record = decode(line)
@@ -103,8 +118,8 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
             if not is_conversation(record):
                 continue
             anchored = anchored or is_anchor(record)
-            if not decided:
-                tail, decided = judge_turn(tail, record, max_turns), True
+            if not decided or descends(uuid, last, parents):
+                tail, decided, last = judge_turn(undecided(tail), record, max_turns), True, uuid
             elif is_tool_result(record):
                 if tail.turn == DONE and refusal(record):
                     tail = tail._replace(refused=tail.refused + 1)
@@ -113,6 +128,26 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     newer = newer or "cost-state" in ended_with
     orderly = "cost-state" in ended_with if newer else "last-prompt" in ended_with
     return tail._replace(orderly=orderly if decided else None)
+
+
+def uuid_after(line: bytes, mark: bytes) -> bytes:
+    """A uuid of a record without decoding it. The last one: what a record holds stands before its own fields."""
+    at = line.rfind(mark) + len(mark)
+    return line[at : at + 36] if at >= len(mark) else b""
+
+
+def descends(uuid: bytes, from_: bytes, parents: dict[bytes, bytes]) -> bool:
+    passed = 0
+    while uuid and from_ and passed <= len(parents):
+        uuid, passed = parents.get(uuid, b""), passed + 1
+        if uuid == from_:
+            return True
+    return False
+
+
+def undecided(tail: Tail) -> Tail:
+    """The same, but for what T said of its turn."""
+    return tail._replace(error=None, pending=None, pending_id=None, pending_tool=None, inferred=False, refused=0)
 
 
 def with_title(tail: Tail, record: dict[str, Any]) -> Tail:
@@ -225,7 +260,10 @@ def is_interrupt(record: dict[str, Any]) -> bool:
 
 
 def refusal(record: dict[str, Any]) -> bool:
-    """A tool result that says that the tool was not allowed to run."""
+    """A tool result that says that the tool was not allowed to run: in a field of its own, or (older) in its text."""
+    decision = record.get("permissionDecision")
+    if record.get("toolDenialKind") or (isinstance(decision, dict) and decision.get("decision") == "reject"):
+        return True
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():

@@ -71,6 +71,7 @@ OTHER_COMMANDS = frozenset(
     "login logout mcp mcp-server plugin completion update doctor sandbox debug execpolicy apply archive unarchive "
     "delete cloud features agents help queue remote-control".split()
 )
+ASKS = "request_user_input"  # a tool that does nothing but ask the person: unanswered, it waits
 DAY = 24 * 60 * 60
 TOKEN_LIMIT = 256 * 1024 * 1024
 NAME_LIMIT = 4 * 1024 * 1024
@@ -142,7 +143,8 @@ class Store:
         except FileNotFoundError:
             return
         except (OSError, Torn) as error:
-            self.problems.append(Problem(NAME, str(error), path))
+            if not is_empty(path):  # else it is starting: the file is made first and filled later
+                self.problems.append(Problem(NAME, str(error), path))
             return
         identity = file.get("processIdentity")
         start = whole_number(identity.get("startTicks")) if isinstance(identity, dict) else None
@@ -214,7 +216,7 @@ class Store:
 
     def candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
         if self._has_locks:
-            why = "holds no thread (starting, or it keeps no session: --ephemeral)"
+            why = "holds no thread (starting, ending, or it keeps no session: --ephemeral)"
             return Candidates((), sole=False, why=why)
         why = "its version does not lock its thread"
         named = [word for word in details.argv or () if len(word) == 36 and word.count("-") == 4]
@@ -388,6 +390,8 @@ class Store:
     def _observe_open_turn(self, link: Link, record: Record, process: Process, processes: Processes) -> Link:
         """On disk an approval looks like a running command; a command that runs has a process that says so."""
         calls = self._tails[record.id].pending if record.id in self._tails else ()
+        if calls and calls[-1][1] == ASKS:
+            return link._replace(turn=WAITING, waiting_for=f"input: {calls[-1][2]}")
         if not calls or record.policy == "never":
             return link._replace(turn=WORKING)
         running = {
@@ -409,6 +413,13 @@ class Store:
             inferred=True,
             doubt=calls[-1][0],
         )
+
+
+def is_empty(path: str) -> bool:
+    try:
+        return os.stat(path).st_size == 0
+    except OSError:
+        return False
 
 
 def thread_of(name: str) -> str | None:

@@ -28,6 +28,7 @@ INTERESTING = (
 )
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
+REFUSED_MARKS = ("reject command", "rejected by user")
 
 
 class Tail(Value):
@@ -36,6 +37,7 @@ class Tail(Value):
     error: str | None = None
     pending: tuple[tuple[str, str, str], ...] = ()  # (call id, tool, what it would do), oldest first
     inferred: bool = False
+    refused: int = 0
     model: str | None = None
     policy: str | None = None
     cwd: str | None = None
@@ -70,6 +72,7 @@ def read_tail(path: str) -> Tail:
     closed: dict[str, dict[str, Any]] = {}
     answered: set[str] = set()
     pending: list[tuple[str, str, str]] = []
+    refused = 0
     started = False
     last_item: dict[str, Any] | None = None  # for rollouts of versions that kept no task_started
     for line in lines_backward(path, TAIL_LIMIT, tell=True):
@@ -92,6 +95,7 @@ def read_tail(path: str) -> Tail:
             call_id = str(payload.get("call_id"))
             if subtype in OUTPUTS:
                 answered.add(call_id)
+                refused += is_refusal(payload)
             elif subtype in CALLS and call_id not in answered:
                 pending.append((call_id, str(payload.get("name")), describe_call(payload)))
         elif kind == "event_msg" and subtype in ("task_complete", "turn_aborted"):
@@ -102,7 +106,16 @@ def read_tail(path: str) -> Tail:
             break
     if not started and last_item is not None:
         tail = judge_without_events(tail, last_item, bool(pending), bool(closed))
+    if tail.turn == DONE and refused:
+        words = f"{refused} tool calls were refused" if refused > 1 else "1 tool call was refused"
+        tail = tail._replace(refused=refused, reason=f"{tail.reason}; {words}")
     return tail._replace(pending=tuple(reversed(pending)) if tail.turn == WORKING else ())
+
+
+def is_refusal(payload: dict[str, Any]) -> bool:
+    """An output that says that the command was not allowed to run."""
+    output = payload.get("output")
+    return isinstance(output, str) and any(mark in output[:200] for mark in REFUSED_MARKS)
 
 
 def with_context(tail: Tail, payload: dict[str, Any]) -> Tail:
@@ -140,10 +153,17 @@ def describe_call(payload: dict[str, Any]) -> str:
     name = str(payload.get("name"))
     arguments = payload.get("arguments")
     given = decode(arguments) if isinstance(arguments, str) else None
-    command = given.get("cmd") or given.get("command") if given else None
+    command = given.get("cmd") or given.get("command") or question_of(given) if given else None
     if isinstance(command, list):
         command = " ".join(str(word) for word in command)
     return command if isinstance(command, str) else name
+
+
+def question_of(given: dict[str, Any]) -> str | None:
+    """The first question of a call that asks the person."""
+    questions = given.get("questions")
+    first = questions[0] if isinstance(questions, list) and questions else None
+    return text_or_none(first.get("question")) if isinstance(first, dict) else None
 
 
 def read_head(path: str) -> Head:

@@ -36,7 +36,6 @@ from agentctl.model import (
     Record,
     Supervisor,
 )
-from agentctl.stores import real_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ RUNS_MANY = True
 
 DATABASE = "opencode.db"
 PROGRAMS = ("opencode", ".opencode", "opencode.exe", "opencode-cli")
-MOST_SILENT = 1  # more of them would cost more time than a store is given
 LATEST = 8  # of a directory: `--continue` means one of them
 
 
@@ -104,9 +102,7 @@ class Store:
         self._trails: dict[ProcessKey, Trail] = {}
         self._logs: dict[str, Tail] = {}
         self._answers: dict[ProcessKey, list[Answer]] = {}
-        self._silent = 0  # processes that were asked and did not answer in time
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
-        self._beginning: set[str] = set()  # those without a prompt that a live process may be on
 
     # Who is here
 
@@ -126,7 +122,7 @@ class Store:
                 found += self._links_by_log(process, details, trail, processes)
             elif claims(process, details) == AGENT:
                 found += self._links_by_answer(process, details, processes)
-        if agents:  # all sessions are looked through for that, so once for the oldest process
+        if agents:  # here, where a store that does not answer is given up on
             self._sessions.begun_since(min(processes.started_at(process.key) for process, _, _ in agents))
         self._held = frozenset(link.id for link in found)
         return found
@@ -214,14 +210,13 @@ class Store:
         """What it says itself, if it listens: only about directories that it has open."""
         wanted = [folder for folder in directories if folder]
         ports = processes.ports(process) if wanted and not process.suspended else []
-        if not ports or self._silent > MOST_SILENT:
+        if not ports:
             return
         from agentctl.agents import opencode_api
 
         try:
             answers = [opencode_api.ask(ports[0], folder) for folder in wanted]
-        except opencode_api.Unanswered as error:
-            self._silent += isinstance(error.__cause__, TimeoutError)
+        except opencode_api.Unanswered:
             return  # it wants a password, or is too busy: its log and its database still speak
         if ports[0] in processes.ports(process):  # still its own, so it was this process that answered
             self._answers[process.key] = answers
@@ -233,19 +228,19 @@ class Store:
         return role
 
     def candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
-        given = read_arguments(details.argv or ())
-        found = self._candidates(process, details, given, started_at)
-        if given.command not in SERVERS:
-            readings = (self._sessions.read(id) for id in found.ids or ())
-            self._beginning.update(one.row.id for one in readings if one is not None and one.turn.turn == IDLE)
-        return found
+        try:
+            return self._candidates(process, details, started_at)
+        except OSError as error:
+            why = f"its store could not be read: {error.strerror or error}"
+            self.problems.append(Problem(NAME, why, self.root))
+            return Candidates(None, sole=False, why=why)
 
-    def _candidates(self, process: Process, details: Details, given: Arguments, started_at: float) -> Candidates:
-        trail = self._trails.get(process.key)
+    def _candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
+        given, trail = read_arguments(details.argv or ()), self._trails.get(process.key)
         server = given.command in SERVERS
         if details.cwd is None and not server:
             return Candidates(None, sole=False, why="its directory is not readable")
-        cwd = real_path(details.cwd or "/")
+        cwd = os.path.realpath(details.cwd or "/")
         newer = [row for row in self._sessions.begun_since(started_at) if server or works_in(row, cwd)]
         if given.one_shot and not given.resumes:
             newer = [row for row in newer if (row.created or 0.0) >= started_at and self._begins_with(row, given)]
@@ -257,8 +252,9 @@ class Store:
             # Its log may be a moment late, so it may have begun what no log has; it is not on what another one has.
             ids = [id for id in ids if self._is_unsaid(id, started_at, trail.run)]
             rest = [] if server else last or self._told_to_open(given, cwd, started_at)
-            why = "its log, which may be a moment late, names nothing that it works on"
-            return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=not server, why=why)
+            return Candidates(
+                tuple(dict.fromkeys([*ids, *rest])), sole=not server, why="by its log it works on nothing"
+            )
         if server:
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
         ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
@@ -302,24 +298,19 @@ class Store:
         return list(dict.fromkeys(child for source in self._sessions.sources() for child in source.children(id)))
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
-        record = self._sessions.record(NAME, id, tokens=tokens)
-        if record is not None and record.turn == IDLE and id in self._beginning:
-            # It stores a session some seconds before the prompt: not one that ended without any.
-            why = "it has no prompt yet, and a live process may be about to begin it"
-            return record._replace(turn=UNKNOWN, reason=why)
-        return record
+        return self._sessions.record(NAME, id, tokens=tokens)
 
     def messages(self, id: str, count: int) -> Page:
         from agentctl.agents import opencode_messages
 
         reading = self._sessions.read(id)
-        return opencode_messages.newest(reading.source, reading.row, count) if reading else Page(())
+        return opencode_messages.newest(reading, count) if reading else Page(())
 
     def messages_after(self, id: str, cursor: object) -> Page:
         from agentctl.agents import opencode_messages
 
         reading = self._sessions.read(id)
-        return opencode_messages.after(reading.source, reading.row, cursor) if reading else Page((), cursor)
+        return opencode_messages.after(reading, cursor) if reading else Page((), cursor)
 
     # What a live process does
 
@@ -399,7 +390,7 @@ class Store:
 
 
 def works_in(row: Row, cwd: str) -> bool:
-    return row.directory is not None and (row.directory == cwd or real_path(row.directory) == cwd)
+    return row.directory is not None and (row.directory == cwd or os.path.realpath(row.directory) == cwd)
 
 
 def retrying(error: str | None) -> str | None:

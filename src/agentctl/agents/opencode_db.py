@@ -125,12 +125,6 @@ class Database:
     def first_messages(self, row: Row, limit: int) -> list[Message]:
         return self._messages(row.id, "order by time_created, id limit ?", limit)
 
-    def messages_since(self, row: Row, since: float, limit: int) -> list[Message]:
-        """In order."""
-        return self._messages(
-            row.id, f"and time_created >= {int(since * 1000)} order by time_created, id limit ?", limit
-        )
-
     def _messages(self, id: str, order: str, limit: int) -> list[Message]:
         rows = self._rows(
             f"select id, time_created, time_updated, {MESSAGE} from message where session_id = ? {order}",

@@ -96,16 +96,6 @@ class Folder:
     def first_messages(self, row: Row, limit: int) -> list[Message]:
         return [self._message(row, name) for name in self._message_names(row)[:limit]]
 
-    def messages_since(self, row: Row, since: float, limit: int) -> list[Message]:
-        """In order."""
-        newest_first = (self._message(row, name) for name in reversed(self._message_names(row)))
-        found = []
-        for message in newest_first:
-            if message.created < since:
-                break
-            found.append(message)
-        return found[::-1][:limit]
-
     def _message_names(self, row: Row) -> list[str]:
         begun = int(((row.created or 0.0) - HOUR) * 1000) << COUNTER_BITS
         return sorted(

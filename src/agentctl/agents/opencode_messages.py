@@ -1,83 +1,80 @@
-"""The conversation of an OpenCode session, for people.
-
-Its rows are written over as it goes on: a text is stored empty and filled when it is whole, a call gets its result. So
-to go on reading means: the last two turns once more, without what was shown.
-"""
+"""OpenCode's conversation for `peek`: rows that are rewritten while a tool runs, not lines of a file."""
 
 from __future__ import annotations
 
-from agentctl.agents.opencode_turn import ABORTED, error_text, is_prompt, said, state_of, unquoted
-from agentctl.model import Message, Page, Value
-from agentctl.stores import TOO_LONG, moment, text_or_none
+from agentctl.agents.opencode_turn import ABORTED, SAYING_WHAT
+from agentctl.model import Message, Page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
     from typing import Any
 
-    from agentctl.agents.opencode_db import Database
-    from agentctl.agents.opencode_json import Folder
+    from agentctl.agents.opencode_sessions import Reading
     from agentctl.agents.opencode_turn import Message as Stored
-    from agentctl.agents.opencode_turn import Part, Row
 
-LIMIT = 2000  # stored messages that are read at once; each is a step of a model, with its calls
-RECENT = 40
-TURNS = 2  # a prompt may be queued while the turn before it still goes on
+WINDOW = 40  # newest messages that are looked at again for what was added
 
-
-class Cursor(Value):
-    since: float = 0.0
-    shown: frozenset[str] = frozenset()
+Key = tuple[str, int, str]  # message, place of its part, what of it
 
 
-def newest(source: Database | Folder, row: Row, count: int) -> Page:
-    stored = source.messages(row, min(max(count, RECENT), LIMIT))[::-1]
-    found = list(entries_of(source, stored))
-    shown = tuple(entry for _, entry in found[-count:]) if count else ()
-    return Page(shown, cursor_of(stored, (name for name, _ in found)))
+def newest(reading: Reading, count: int) -> Page:
+    found = list(entries(reading, max(WINDOW, count)))
+    return Page(tuple(message for _, message in found[-count:]) if count else (), seen_of(found))
 
 
-def after(source: Database | Folder, row: Row, cursor: object) -> Page:
-    place = cursor if isinstance(cursor, Cursor) else Cursor()
-    stored = source.messages_since(row, place.since, LIMIT)
-    found = list(entries_of(source, stored))
-    fresh = tuple(entry for name, entry in found if name not in place.shown)
-    return Page(fresh, cursor_of(stored, (name for name, _ in found)) if stored else place)
+def after(reading: Reading, cursor: object) -> Page:
+    """What is there now and was not when the cursor was made."""
+    seen = cursor if isinstance(cursor, frozenset) else frozenset()
+    found = list(entries(reading, WINDOW))
+    return Page(tuple(message for key, message in found if key not in seen), seen | seen_of(found))
 
 
-def cursor_of(stored: Sequence[Stored], shown: Iterable[str]) -> Cursor:
-    prompts = [one.created for one in stored if is_prompt(one)]
-    since = prompts[-TURNS] if len(prompts) >= TURNS else 0.0
-    return Cursor(since, frozenset(shown))
+def seen_of(found: list[tuple[Key, Message]]) -> frozenset[Key]:
+    return frozenset(key for key, _ in found)
 
 
-def entries_of(source: Database | Folder, stored: Sequence[Stored]) -> Iterator[tuple[str, Message]]:
-    """Each entry with a name of its own."""
-    for message in stored:
-        data = message.data or {}
-        role = "user" if is_prompt(message) else "assistant"
-        for index, part in enumerate(source.parts(message.id)):
-            for entry in entries_of_part(part, role, message.created):
-                yield f"{message.id}/{index}/{entry.role}", entry
-        if isinstance(error := data.get("error"), dict):
-            text = "the turn was aborted" if error.get("name") == ABORTED else error_text(error)
-            yield f"{message.id}/error", Message("note", text, message.written, failed=True)
+def entries(reading: Reading, limit: int) -> Iterator[tuple[Key, Message]]:
+    """In order, each with a name of its own. Every stored message gives at least nothing and at most its parts."""
+    for stored in reversed(reading.source.messages(reading.row, limit)):
+        data = stored.data or {}
+        for place, part in enumerate(reading.source.parts(stored.id)):
+            for what, message in of_part(data, part.data, part.created):
+                yield (stored.id, place, what), message
+        if (failed := of_error(stored, data)) is not None:
+            yield (stored.id, -1, "error"), failed
 
 
-def entries_of_part(part: Part, role: str, created: float) -> Iterator[Message]:
-    if part.data.get("type") == "text" and not part.data.get("synthetic"):
-        if text := (text_or_none(part.data.get("text")) or "").strip():
-            mine = role == "user"
-            yield Message(role, unquoted(text) if mine else text, created if mine else part.created)
-    elif part.data.get("type") == "tool" and (state := state_of(part)).get("status") != "pending":
-        name, what = str(part.data.get("tool")), said(state.get("input"))
-        yield Message("tool", f"{name}: {what}" if what else name, part.created, tool=name)
+def of_part(message: dict[str, Any], part: dict[str, Any], at: float) -> Iterator[tuple[str, Message]]:
+    kind = part.get("type")
+    text = part.get("text")
+    if kind == "text" and isinstance(text, str) and text.strip() and not part.get("synthetic"):
+        role = "user" if message.get("role") == "user" else "assistant"
+        yield "text", Message(role, unquoted(text) if role == "user" else text.strip(), at)
+    elif kind == "tool":
+        state = part.get("state")
+        state = state if isinstance(state, dict) else {}
+        name = str(part.get("tool"))
+        given = state.get("input")
+        told = next((given[key] for key in SAYING_WHAT if given.get(key)), None) if isinstance(given, dict) else None
+        yield "tool", Message("tool", f"{name}: {told}" if isinstance(told, str) else name, at, tool=name)
         if state.get("status") in ("completed", "error"):
             failed = state["status"] == "error"
-            output = state.get("error" if failed else "output", TOO_LONG.decode())
-            yield Message("result", str(output).strip(), ended(state) or part.written, failed=failed)
+            said = str(state.get("error" if failed else "output") or "").strip()
+            yield "result", Message("result", said, at, failed=failed)
 
 
-def ended(state: dict[str, Any]) -> float | None:
-    time = state.get("time")
-    return moment(time.get("end")) if isinstance(time, dict) else None
+def of_error(stored: Stored, message: dict[str, Any]) -> Message | None:
+    error = message.get("error")
+    if not isinstance(error, dict):
+        return None
+    data = error.get("data")
+    said = data.get("message") if isinstance(data, dict) else None
+    text = "the turn was aborted" if error.get("name") == ABORTED else str(said or error.get("name"))
+    return Message("note", text, stored.written, failed=True)
+
+
+def unquoted(text: str) -> str:
+    """`opencode run "a b"` stores the quotes, too."""
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text

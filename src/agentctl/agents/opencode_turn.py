@@ -208,17 +208,11 @@ def title_of(text: str | None) -> str | None:
 
 
 def prompt_of(parts: Sequence[Part]) -> str | None:
-    """What the person wrote."""
+    """What the person wrote. `run` keeps an argument that has blanks with quotes around it."""
     for part in parts:
         text = text_or_none(part.data.get("text"))
         if part.data.get("type") == "text" and text and not part.data.get("synthetic"):
-            return unquoted(text)
+            inner = text.strip()[1:-1].replace('\\"', "\0")
+            quoted = len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"' and '"' not in inner
+            return inner.replace("\0", '"') if quoted else text
     return None
-
-
-def unquoted(text: str) -> str:
-    """A prompt without the quotes that `run` puts around an argument with blanks."""
-    text = text.strip()
-    inner = text[1:-1].replace('\\"', "\0")
-    quoted = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in inner
-    return inner.replace("\0", '"') if quoted else text

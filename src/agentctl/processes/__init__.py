@@ -38,8 +38,10 @@ class Processes:
         read_positions: Callable[[Process, str], list[int]] | None = None,
         read_ports: Callable[[Process], list[int]] | None = None,
         incomplete_for: Callable[[str], str | None] | None = None,
+        env_names: frozenset[str] = frozenset(),
     ) -> None:
         self.boot = boot
+        self.env_names = env_names  # what details(...).env can hold at all
         self.by_pid: dict[int, Process] = {row.key.pid: row for row in rows}
         self.taken_at = taken_at  # wall clock before the first row was read
         self.boot_time = boot_time

@@ -56,6 +56,7 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         read_positions=positions,
         read_ports=ports,
         incomplete_for=mounts.shared_with_others,
+        env_names=env_names,
     )
 
 

@@ -76,6 +76,7 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         absent=absent,
         read_open_files=open_files,
         incomplete_for=shared_with_others,
+        env_names=env_names,
     )
 
 

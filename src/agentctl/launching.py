@@ -1,0 +1,333 @@
+"""Starting a runner, and through it an agent: from an order to two process keys, or to the reason why not."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import sys
+import time
+
+from agentctl import launches
+from agentctl.errors import LaunchFailed, NotFound, Refused, UsageError
+from agentctl.launches import MARKER, Reserved
+from agentctl.model import Launch, ProcessKey, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, Self
+
+RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runner.py")
+PATIENCE = 30.0  # for a runner to say how it went; it takes 50 ms
+REPORT_LIMIT = 64 * 1024
+PROMPT_KEPT, WORD_KEPT = 64 * 1024, 4 * 1024  # characters: to be shown to people, not to be run again
+ORDER, REPORT = ".order.json", ".report"
+STDIN_OF_THE_RUNNER, STDOUT_OF_THE_RUNNER, REPORT_OF_THE_RUNNER, INPUT_OF_THE_AGENT = range(4)
+FREE_OF_STANDARD = 10
+
+
+class Order(Value):
+    """What to start, and what is to be known of it afterwards."""
+
+    agent: str
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]  # all of it; the marker is added
+    input: bytes | None = None  # for its stdin, through a file: it is there whole, or not at all
+    prompt: str | None = None
+    group: str | None = None
+    spec: str | None = None
+    hooks: Mapping[str, str] | None = None
+    worktree: str | None = None
+    session_id: str | None = None
+    one_shot: bool = False
+    time_limit: float | None = None
+    ask: tuple[str, ...] | None = None  # commands of ours that the runner runs: runner.py says when
+    stop: tuple[str, ...] | None = None
+    commands_env: Mapping[str, str] | None = None  # of those two; None = the environment of this process
+
+
+class Started(Value):
+    launch_id: str
+    folder: str
+    runner: ProcessKey
+    child: ProcessKey
+
+
+def start(reserved: Reserved, order: Order, patience: float = PATIENCE) -> Started:
+    """Start an agent without a terminal. Returned once it is executed. Raises LaunchFailed: then its folder is gone,
+    or says how it ended; NotFound, Refused and UsageError before anything is started."""
+    descriptors: list[int] = []
+    try:
+        document = runner_order(reserved, order, headless=True)
+        commands_env = dict(os.environ if order.commands_env is None else order.commands_env)
+        listening, speaking = os.pipe()
+        descriptors += [listening, speaking]
+        given = file_of(json.dumps(document).encode(), descriptors)
+        actions: list[tuple[Any, ...]] = [
+            (os.POSIX_SPAWN_OPEN, STDOUT_OF_THE_RUNNER, os.devnull, os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, given, STDIN_OF_THE_RUNNER),
+            (os.POSIX_SPAWN_DUP2, above_standard(speaking, descriptors), REPORT_OF_THE_RUNNER),
+        ]
+        if order.input is not None:
+            actions.append((os.POSIX_SPAWN_DUP2, file_of(order.input, descriptors), INPUT_OF_THE_AGENT))
+        pid = os.posix_spawn(sys.executable, command(reserved), commands_env, file_actions=actions)
+        for fd in descriptors[1:]:
+            os.close(fd)
+        del descriptors[1:]
+        heard = listen(listening, patience)
+        wait_for(pid, os.WNOHANG if heard is None else 0)
+        return outcome(reserved, heard)
+    except OSError as error:
+        discard(reserved)
+        raise LaunchFailed(f"the runner could not be started: {error}", reserved.id, errno=error.errno) from error
+    except (NotFound, Refused, UsageError):
+        discard(reserved)
+        raise
+    finally:
+        for fd in descriptors:
+            os.close(fd)
+
+
+class Pane:
+    """The same in a terminal that somebody else opens: a tmux pane, with `argv` as its command.
+
+    with Pane(reserved, order) as pane:
+        (open a terminal that runs pane.argv)
+        started = pane.wait()
+    """
+
+    def __init__(self, reserved: Reserved, order: Order) -> None:
+        self.reserved = reserved
+        self._order = order
+        self._paths = [os.path.join(reserved.folder, name) for name in (ORDER, REPORT)]
+        self.argv = [*command(reserved), self._paths[0]]
+
+    def __enter__(self) -> Self:
+        """The order is in a file of ours until the runner takes it: a word of a command line is seen by everybody."""
+        if self._order.input is not None:
+            raise UsageError("an agent in a terminal has that as its input; put the prompt into its arguments")
+        try:
+            document = runner_order(self.reserved, self._order, headless=False)
+            document["report"] = self._paths[1]
+            document["commands_env"] = dict(
+                os.environ if self._order.commands_env is None else self._order.commands_env
+            )
+            os.mkfifo(self._paths[1], 0o600)
+            self._listening = os.open(self._paths[1], os.O_RDONLY | os.O_NONBLOCK)
+            fd = os.open(self._paths[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(fd, "wb") as file:
+                file.write(json.dumps(document).encode())
+        except OSError as error:
+            discard(self.reserved)
+            raise LaunchFailed(f"{error}", self.reserved.id, errno=error.errno) from error
+        except (NotFound, Refused, UsageError):
+            discard(self.reserved)
+            raise
+        return self
+
+    def wait(self, patience: float = PATIENCE) -> Started:
+        return outcome(self.reserved, listen(self._listening, patience))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._listening)
+        taken = not os.path.lexists(self._paths[0])
+        for path in self._paths:
+            remove(path)
+        if not taken:
+            discard(self.reserved)
+
+
+def command(reserved: Reserved) -> list[str]:
+    return [sys.executable, "-I", "-S", RUNNER, reserved.id]
+
+
+def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[str, Any]:
+    if sys.platform != "linux":
+        raise Refused("launching needs Linux: here no process can be named by a key before it runs")
+    env = {**order.env, MARKER: reserved.id, "PWD": order.cwd}
+    for text in (*order.argv, order.cwd, *env, *env.values()):
+        if "\0" in text:
+            raise UsageError("a NUL byte cannot be in an argument or a variable; take it out, or use a file")
+    facts = {
+        "id": reserved.id,
+        "agent": order.agent,
+        "argv": redact(order.argv),
+        "env_names": sorted(env),
+        "cwd": order.cwd,
+        "prompt": shortened(redact_text(order.prompt), PROMPT_KEPT) if order.prompt is not None else None,
+        "group": order.group,
+        "spec": order.spec,
+        "hooks": dict(order.hooks) if order.hooks else None,
+        "worktree": order.worktree,
+        "session_id": order.session_id,
+        "headless": headless,
+        "one_shot": order.one_shot,
+        "time_limit": order.time_limit,
+        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    return {
+        "folder": reserved.folder,
+        "launch": facts,
+        "executable": executable(order.argv[0], env, order.cwd),
+        "argv": order.argv,
+        "env": env,
+        "cwd": order.cwd,
+        "stdin": INPUT_OF_THE_AGENT if order.input is not None else None,
+        "interactive": not headless,
+        "time_limit": order.time_limit,
+        "stop": order.stop,
+        "ask": order.ask,
+        "commands_env": None,
+        "report": REPORT_OF_THE_RUNNER,
+    }
+
+
+def executable(word: str, env: Mapping[str, str], cwd: str) -> str:
+    """Where a shell would find it: never in the current folder, unless PATH says so."""
+    if "/" in word:
+        return os.path.join(cwd, word)
+    for folder in env.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.abspath(os.path.join(cwd, folder, word))
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise NotFound(f"{word}: not found in PATH; install it, or add its folder to PATH")
+
+
+def file_of(data: bytes, descriptors: list[int]) -> int:
+    """A file without a name, at its beginning: whoever reads it gets all of it, and its end."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("agentctl", os.MFD_CLOEXEC)
+    else:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    descriptors.append(fd)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return above_standard(fd, descriptors)
+
+
+def above_standard(fd: int, descriptors: list[int]) -> int:
+    """A copy that no standard descriptor will be put on, even where ours were closed."""
+    descriptors.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FREE_OF_STANDARD))
+    return descriptors[-1]
+
+
+# What the runner says
+
+
+def listen(fd: int, patience: float) -> bytes | None:
+    """Up to the end of a line, or of all; None: nothing came in time."""
+    deadline = time.monotonic() + patience
+    heard = b""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while len(heard) < REPORT_LIMIT:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return None
+        data = os.read(fd, 4096)
+        heard += data
+        if not data or (heard.startswith(b"{") and heard.endswith(b"\n")):
+            break
+    return heard
+
+
+def outcome(reserved: Reserved, heard: bytes | None) -> Started:
+    if heard is None:
+        raise LaunchFailed(
+            f"the runner has not said in time how it went; it may still start: agentctl stop {reserved.id}",
+            reserved.id,
+            perhaps=True,
+        )
+    try:
+        said = json.loads(heard)
+    except ValueError:
+        said = {}
+    if said.get("report") == "failed":
+        discard(reserved)
+        raise LaunchFailed(said["why"], reserved.id, errno=said["errno"], step=said["step"])
+    runner, child = ProcessKey.parse(said.get("runner")), ProcessKey.parse(said.get("child"))
+    if runner is not None and child is not None:
+        return Started(reserved.id, reserved.folder, runner, child)
+    # The runner was killed, and its end of the pipe is closed everywhere: the agent is executed, or will never be.
+    found = launches.read_folder(reserved.id, reserved.folder)
+    if isinstance(found, Launch):
+        return Started(reserved.id, reserved.folder, found.runner, found.child)
+    discard(reserved)
+    last = heard.decode(errors="replace").strip().rpartition("\n")[2]
+    raise LaunchFailed(f"the runner ended before it started the agent: {last or 'it was killed'}", reserved.id)
+
+
+def wait_for(pid: int, flags: int) -> None:
+    """The runner's first process ends at once: it has forked, and its child is nobody's."""
+    try:
+        os.waitpid(pid, flags)
+    except ChildProcessError:
+        pass  # whoever called us reaps by itself
+
+
+def discard(reserved: Reserved) -> None:
+    """Take back a reservation that did not become a launch. What somebody else put there stays."""
+    if os.path.lexists(os.path.join(reserved.folder, launches.LAUNCH)):
+        return
+    for name in (launches.OUTPUT, ".launch.json", ORDER, REPORT):
+        remove(os.path.join(reserved.folder, name))
+    try:
+        os.rmdir(reserved.folder)
+    except OSError:
+        pass
+
+
+def remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+# Secrets: known patterns only. The folder is private; this is for what people paste from it.
+
+REDACTED = "[redacted]"
+KEYS = re.compile(
+    r"\b(sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|hf_|npm_|pypi-)[A-Za-z0-9_\-]{8,}"
+    r"|\b(eyJ)[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-.]{10,}"
+)
+AUTHORIZATION = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9_\-.+/=]{8,}", re.IGNORECASE)
+IN_ADDRESS = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+ASSIGNED = re.compile(
+    r"([\w.\-]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)[\w.\-]*=)(.+)", re.IGNORECASE | re.DOTALL
+)
+SECRET_FLAG = re.compile(r"--?(?:\w+[-_])*(?:api-?key|key|token|secret|password|passwd|credentials?)", re.IGNORECASE)
+
+
+def redact(argv: Sequence[str]) -> list[str]:
+    found, hide = [], False
+    for word in argv:
+        if hide and not word.startswith("-"):
+            found.append(REDACTED)
+        elif (assigned := ASSIGNED.fullmatch(word)) is not None:
+            found.append(assigned[1] + REDACTED)
+        else:
+            found.append(shortened(redact_text(word), WORD_KEPT))
+        hide = SECRET_FLAG.fullmatch(word) is not None
+    return found
+
+
+def redact_text(text: str) -> str:
+    text = KEYS.sub(lambda match: (match[1] or match[2]) + REDACTED, text)
+    text = AUTHORIZATION.sub(lambda match: f"{match[1]} {REDACTED}", text)
+    return IN_ADDRESS.sub(lambda match: f"{match[1]}{REDACTED}@", text)
+
+
+def shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + "…"

@@ -1,0 +1,176 @@
+"""Launch folders end by themselves: some time after the last process of the launch ended, whatever command runs next
+takes them away. Never one with a live process."""
+
+from __future__ import annotations
+
+import os
+
+from agentctl.launches import EXITS, LAUNCH, MARKER, OUTPUT, exits_in, is_id, launches_folder, not_ours, read_folder
+from agentctl.model import Launch, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from agentctl.processes import Processes
+
+RETENTION = 7 * 24 * 3600.0
+HALF_MADE = 3600.0  # a folder that never became a launch
+MOST = 20
+REMOVING = ".removing-"
+HEAD_KEPT = 1024 * 1024
+BLOCK = 512  # the unit of st_blocks
+FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
+
+
+class Swept(Value):
+    removed: tuple[str, ...] = ()
+    trimmed: tuple[str, ...] = ()
+    left: int = 0  # could go, too: next time
+
+
+def sweep(
+    env: Mapping[str, str],
+    processes: Processes,
+    now: float,
+    retention: float = RETENTION,
+    most: int = MOST,
+    *,
+    output_limit: int | None = None,
+    dry_run: bool = False,
+) -> Swept:
+    """Others may sweep at the same time. A folder goes at once, by being renamed: nobody sees half of one."""
+    if MARKER not in processes.env_names:
+        raise ValueError(f"a process table that was read without {MARKER} cannot say what descends from a launch")
+    folder = launches_folder(env)
+    try:
+        names = sorted(os.listdir(folder))
+        if not_ours(folder) is not None:
+            return Swept()
+    except OSError:
+        return Swept()
+    if not dry_run:
+        for name in [name for name in names if name.startswith(REMOVING)][:most]:
+            remove_tree(os.path.join(folder, name))  # the sweeper that began it was killed
+    removed: list[str] = []
+    trimmed: list[str] = []
+    left = 0
+    markers: set[str] | None = None
+    for id in filter(is_id, names):
+        path = os.path.join(folder, id)
+        if output_limit is not None and not dry_run and trim(os.path.join(path, OUTPUT), output_limit):
+            trimmed.append(id)
+        if not is_over(id, path, processes, now, retention):
+            continue
+        if len(removed) == most:
+            left += 1
+            continue
+        if markers is None:
+            markers = set(carried(processes))
+        if id not in markers and (dry_run or take_away(folder, id)):
+            removed.append(id)
+    return Swept(tuple(removed), tuple(trimmed), left)
+
+
+def is_over(id: str, path: str, processes: Processes, now: float, retention: float) -> bool:
+    """Are all processes of a launch proved gone, and for long enough?"""
+    launch = read_folder(id, path)
+    if not isinstance(launch, Launch):  # one that never was, or a file that is damaged
+        age = HALF_MADE if launch is None else retention
+        return last_written(path) < now - age and not is_in_use(path)
+    ended = exits_in(path)
+    times = [exit.at for exit in ended if exit.at is not None]
+    if (max(times) if times else last_written(path)) >= now - retention:
+        return False
+    keys = {launch.runner, launch.child, *(exit.key for exit in ended if exit.key is not None)}
+    return all(processes.gone(key) for key in keys) and not is_in_use(path)
+
+
+def last_written(path: str) -> float:
+    times = []
+    for file in (path, *(os.path.join(path, name) for name in (LAUNCH, OUTPUT, EXITS))):
+        try:
+            times.append(os.stat(file, follow_symlinks=False).st_mtime)
+        except OSError:
+            continue
+    return max(times, default=float("inf"))
+
+
+def is_in_use(path: str) -> bool:
+    """Does any process have the agent's output open, as the agent's descendants do? Its runner locked it for all of
+    them. That holds for processes in other PID namespaces, too, which no key of ours can find."""
+    import fcntl
+
+    try:
+        fd = os.open(os.path.join(path, OUTPUT), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    finally:
+        os.close(fd)
+    return False
+
+
+def carried(processes: Processes) -> Iterator[str]:
+    """The launches that a living process descends from, by its environment."""
+    for process in processes.living():
+        details = processes.details(process)
+        if details is not None and details.env and MARKER in details.env:
+            yield details.env[MARKER]
+
+
+def take_away(folder: str, id: str) -> bool:
+    """False: another sweeper was first, or it is not ours to remove."""
+    out_of_the_way = os.path.join(folder, f"{REMOVING}{id}-{os.getpid()}")
+    try:
+        os.rename(os.path.join(folder, id), out_of_the_way)
+    except OSError:
+        return False
+    remove_tree(out_of_the_way)
+    return True
+
+
+def remove_tree(path: str) -> None:
+    """Where somebody else removes the same, or a file cannot be removed, the rest stays for the next sweep."""
+    import shutil
+
+    try:
+        os.unlink(path)  # a link or a file in the place of a folder: never what it leads to
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def trim(path: str, limit: int) -> bool:
+    """Give the middle of a long output back to the disk. Its first MB and its tail stay, at their places, so whoever
+    writes to it notices nothing; the middle reads as zeros. False: nothing to do, or not possible here."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+        if found.st_blocks * BLOCK <= max(limit, 2 * HEAD_KEPT):
+            return False
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        tail = max(limit - HEAD_KEPT, HEAD_KEPT) // 2  # so that it can grow for a while before the next time
+        return punch(fd, HEAD_KEPT, found.st_size - tail)
+    finally:
+        os.close(fd)
+
+
+def punch(fd: int, start: int, end: int) -> bool:
+    if end <= start:
+        return False
+    import ctypes
+
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        fallocate = libc.fallocate64 if hasattr(libc, "fallocate64") else libc.fallocate
+    except (AttributeError, OSError):
+        return False
+    fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    return bool(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start, end - start) == 0)

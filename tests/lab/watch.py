@@ -1,0 +1,160 @@
+"""Asks agentctl's Python API every 50 ms, and the kernel before and after each question. Runs as a process of its own:
+`python -m tests.lab.watch FILE`, until its stdin is closed; one line of JSON per question.
+
+`judge` then holds every answer against the truth: no session may be called ended while the process that is on it was
+seen alive after the answer, and none alive through a process that was dead before the question. Between the two lies
+the short time in which the kernel takes a process down: there both words are right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import agentctl
+from tests.lab.running import DEAD, Key, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+INTERVAL = 0.05
+PF_EXITING = 0x4
+
+
+def present() -> list[Key]:
+    """Not dead: not yet only a zombie. What is being taken down counts."""
+    return [row.key for row in table().values() if any(state not in DEAD for state, _ in threads(row.key.pid))]
+
+
+def able() -> list[Key]:
+    """Has a thread that will run code of its own again. One that the kernel is taking down (PF_EXITING) will not,
+    though its row stays until its memory is freed."""
+    return [
+        row.key
+        for row in table().values()
+        if any(state not in DEAD and not flags & PF_EXITING for state, flags in threads(row.key.pid))
+    ]
+
+
+def threads(pid: int) -> Iterator[tuple[str, int]]:
+    """(state, flags) of each thread: a leader that ended while others go on is no end."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # this thread ended
+        yield fields[0], int(fields[6])
+
+
+def sample() -> dict[str, Any]:
+    before, began = present(), time.monotonic()
+    answer = agentctl.list_sessions(ended_since=0)
+    ended, after = time.monotonic(), able()
+    return {
+        "began": began,
+        "ended": ended,
+        "before": before,
+        "after": after,
+        "sessions": [
+            {
+                "id": one.id,
+                "status": one.status,
+                "process": one.process,
+                "turn": one.turn,
+                "pid": one.pid,
+                "ticks": int(one.process_key.rpartition(":")[2]) if one.process_key else None,
+                "inferred": one.inferred,
+                "rule": one.rule,
+                "reason": one.reason,
+                "evidence": [f"{fact.source}: {fact.fact}" for fact in one.evidence],
+            }
+            for one in answer.sessions
+        ],
+        "unattached": [[one.pid, one.why] for one in answer.unattached],
+        "problems": [f"{one.agent}: {one.problem} {one.path or ''}" for one in answer.problems],
+    }
+
+
+def main(path: str) -> int:
+    with open(path, "w", encoding="utf-8") as file:
+        due = time.monotonic()
+        while True:
+            file.write(json.dumps(sample()) + "\n")
+            file.flush()
+            due = max(due + INTERVAL, time.monotonic())
+            if select.select([sys.stdin], [], [], max(0.0, due - time.monotonic()))[0]:
+                return 0
+
+
+@dataclass
+class Hold:
+    """The lab knows: from then to then this process is on this session."""
+
+    id: str
+    key: Key
+    since: float
+    until: float = float("inf")
+
+
+@dataclass
+class Findings:
+    samples: int = 0
+    unsure: int = 0  # "unknown" for a session whose process lives: honest, but weak
+    inferred: int = 0  # ended, marked as inferred, with the process named as one that may be on it: the same
+    slowest: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def judge(lines: Iterable[str], holds: Iterable[Hold]) -> Findings:
+    found = Findings()
+    holds = list(holds)
+    for line in lines:
+        one = json.loads(line)
+        found.samples += 1
+        found.slowest = max(found.slowest, one["ended"] - one["began"])
+        found.problems += [problem for problem in one["problems"] if problem not in found.problems]
+        seen = {tuple(key) for key in one["before"]} | {tuple(key) for key in one["after"]}
+        after = {tuple(key) for key in one["after"]}
+        unattached = {pid for pid, _ in one["unattached"]}
+        sessions = {session["id"]: session for session in one["sessions"]}
+        for session in sessions.values():
+            if session["process"] == "alive" and (session["pid"], session["ticks"]) not in seen:
+                found.wrong.append(f"FALSE ALIVE: pid {session['pid']} was gone before\n{told(session, one)}")
+        for hold in holds:
+            if one["began"] < hold.since or one["ended"] > hold.until or tuple(hold.key) not in after:
+                continue
+            session = sessions.get(hold.id)
+            if session is None:
+                found.wrong.append(f"LOST: {hold.id} is not listed, its pid {hold.key.pid} lives\n{told(None, one)}")
+            elif session["process"] == "gone" and session["inferred"] and hold.key.pid in unattached:
+                found.inferred += 1
+            elif session["process"] == "gone":
+                found.wrong.append(f"FALSE ENDED: its pid {hold.key.pid} lives\n{told(session, one)}")
+            elif session["process"] == "unknown":
+                found.unsure += 1
+            elif session["pid"] not in {other.key.pid for other in holds if other.id == hold.id}:
+                found.wrong.append(f"WRONG PROCESS: pid {session['pid']}, not {hold.key.pid}\n{told(session, one)}")
+    return found
+
+
+def told(session: dict[str, Any] | None, one: dict[str, Any]) -> str:
+    """The evidence of one answer, for a person."""
+    asked = f"    asked at {one['began']:.3f}, answered at {one['ended']:.3f} (monotonic)"
+    living_then = f"    alive before: {one['before']}; after: {one['after']}"
+    said = json.dumps(session) if session else json.dumps([(s["id"], s["status"]) for s in one["sessions"]])
+    return f"{asked}\n{living_then}\n    unattached: {one['unattached']}\n    answer: {said}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

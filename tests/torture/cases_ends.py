@@ -1,0 +1,265 @@
+"""Normal ends, watched all the way through: never taken for a death in mid-turn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from tests.torture import handles
+from tests.torture.agents import CODEX_BINARY
+from tests.torture.handles import Handle, wait_until
+from tests.torture.registry import case
+from tests.torture.standins.files import start_ticks, timed_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.torture.agents import Claude, Codex, Demo
+    from tests.torture.world import World
+
+PAUSE = 0.006  # between two steps of a turn
+TOGETHER = 3
+ROUNDS = 2
+TURNS_PER_ROUND = 32
+
+
+def claude_turn(world: World, style: str) -> tuple[str, Handle]:
+    """A whole headless run of Claude Code, on its own: a model call, a tool, an answer, an orderly end."""
+    id = str(uuid.uuid4())
+    busy = "busy" if style == "new" else None
+    script: list[Any] = [
+        ["register", {"status": None}], ["sleep", {"seconds": PAUSE}], ["status", {"status": busy}],
+        ["prompt", {"text": "go"}], ["sleep", {"seconds": PAUSE}], ["call", {"command": "true"}],
+        ["sleep", {"seconds": PAUSE}], ["result", {}], ["sleep", {"seconds": PAUSE}], ["answer", {}],
+        ["sleep", {"seconds": PAUSE}], ["end", {"linger": 0.03}],
+    ]  # fmt: skip
+    argv = ["claude", "-p", "go", "--session-id", id, "--output-format", "stream-json", "--verbose"]
+    config = {"kind": "claude", "style": style, "headless": True, "id": id, "root": str(world.claude_root)}
+    return id, start_script(world, "claude", {**config, "argv": argv, "script": script})
+
+
+def codex_turn(world: World) -> tuple[str, Handle]:
+    id = timed_id()
+    script: list[Any] = [
+        ["open", {}], ["sleep", {"seconds": PAUSE}], ["prompt", {"text": "go"}], ["sleep", {"seconds": PAUSE}],
+        ["call", {"command": "true"}], ["sleep", {"seconds": PAUSE}], ["result", {}],
+        ["sleep", {"seconds": PAUSE}], ["complete", {}], ["end", {"linger": 0.01}],
+    ]  # fmt: skip
+    argv = [CODEX_BINARY, "exec", "--json", "go"]
+    config = {"kind": "codex", "source": "exec", "policy": "never", "id": id, "root": str(world.codex_root)}
+    return id, start_script(world, "codex", {**config, "argv": argv, "script": script, "handles": [2]})
+
+
+def start_script(world: World, program: str, config: dict[str, Any]) -> Handle:
+    command = handles.arguments(world.config_file(config), config["argv"])
+    popen = subprocess.Popen(
+        command,
+        executable=world.programs.path(program),
+        cwd=world.work,
+        env={**world.env, **world.programs.env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    handle = Handle(popen.pid, start_ticks(popen.pid), popen)
+    world.keep(handle)
+    return handle
+
+
+def demo_turn(world: World) -> tuple[str, Handle]:
+    id = str(uuid.uuid4())
+    popen = subprocess.Popen(
+        [sys.executable, "-S", "-m", "agentctl.demo", "--session-id", id, "-p", "[[sleep:0.03]] [[bash:true]]"],
+        cwd=world.work,
+        env=world.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    handle = Handle(popen.pid, start_ticks(popen.pid), popen)
+    world.keep(handle)
+    return id, handle
+
+
+def run_turns(world: World, kind: str, count: int) -> list[str]:
+    """Whole runs, a few at the same time, until that many have ended."""
+    world.codex_root.mkdir(exist_ok=True)
+    starters = {
+        "claude": lambda: claude_turn(world, "new"),
+        "older claude": lambda: claude_turn(world, "old"),
+        "codex": lambda: codex_turn(world),
+        "demo agent": lambda: demo_turn(world),
+    }
+    ids: list[str] = []
+    running: list[Handle] = []
+    while len(ids) < count or running:
+        running = [handle for handle in running if not handle.has_ended()]
+        while len(ids) < count and len(running) < TOGETHER:
+            id, handle = starters[kind]()
+            ids.append(id)
+            running.append(handle)
+        time.sleep(0.002)
+    return ids
+
+
+PAUSING_COMMAND = """
+import os, sys, time
+if "agentctl" in sys.orig_argv:
+    import agentctl.processes as table
+    take = table.snapshot
+    def pause():
+        if not os.path.exists({flag!r}):
+            open({flag!r}, "x").close()
+            deadline = time.monotonic() + 10
+            while not os.path.exists({go!r}) and time.monotonic() < deadline:
+                time.sleep(0.002)
+    def snapshot(*names):
+        if {before}:
+            pause()
+        found = take(*names)
+        if not {before}:
+            pause()
+        return found
+    table.snapshot = snapshot
+"""
+
+
+def ask_in_between(world: World, *, before: bool, happens: Callable[[], None]) -> None:
+    """Hold the real command once, before or after it reads the process table, while something happens."""
+    name = uuid.uuid4().hex
+    flag, go, folder = world.folder / f"{name}.held", world.folder / f"{name}.go", world.folder / name
+    folder.mkdir()
+    text = PAUSING_COMMAND.format(flag=str(flag), go=str(go), before=before)
+    (folder / "sitecustomize.py").write_text(text)
+    env = {**world.env, "PYTHONPATH": f"{folder}:{world.env['PYTHONPATH']}"}
+    words = [*world.command, "list", "-a", "--since", "all", "--json"]
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as command:
+        wait_until("the command is held", flag.exists)
+        happens()
+        go.touch()
+        world.listing = world.listing_in(command.communicate(timeout=20)[0])
+
+
+@case("normal-end")
+def end_in_between(world: World) -> None:
+    """agents that end normally at the very moment between two readings"""
+    for before in (True, False):
+        when = "just before" if before else "just after"
+        claude = world.claude("busy", headless=True).mid_model()
+        older = world.claude(None, style="old", headless=True).mid_model()
+        codex = world.codex().mid_model()
+        demo = world.demo("[[ask:true]]", status="waiting")
+
+        def end_all(claude: Claude = claude, older: Claude = older, codex: Codex = codex, demo: Demo = demo) -> None:
+            for agent in (claude, older):
+                agent.do("answer")
+                agent.leave()
+            codex.do("complete")
+            codex.leave()
+            (demo.folder / "answer").write_text("y")
+            demo.reap()
+
+        ask_in_between(world, before=before, happens=end_all)
+        words = ("done",) if before else ("done", "idle", "running", "waiting", "unknown")
+        for label, id in {"claude": claude.id, "older claude": older.id, "codex": codex.id, "demo": demo.id}.items():
+            world.check(f"{label} ended {when} the table was read", id, words)
+
+
+@case("normal-end")
+def begin_in_between(world: World) -> None:
+    """agents that begin just after the process table was read: not in it, and not dead"""
+    begun: dict[str, str] = {}
+    world.claude("idle")
+    world.codex(source="cli")
+    world.demo(None, status="idle")
+
+    def begin_all() -> None:
+        begun["claude"] = world.claude("busy").mid_model().id
+        begun["older claude"] = world.claude(None, style="old", headless=True).mid_model().id
+        begun["codex"] = world.codex().mid_model().id
+        demo = world.demo("[[sleep:300]]")
+        demo.wait_for_event("prompt")
+        begun["demo agent"] = demo.id
+
+    ask_in_between(world, before=False, happens=begin_all)
+    for label, id in begun.items():
+        world.check(f"{label} begun just after the table was read", id, ("running", "unknown"))
+
+
+@case("normal-end")
+def ending(world: World) -> None:
+    """claude in its last moments: its file is gone, its process is still there"""
+    done = world.claude("busy", headless=True, cwd=world.folder_at("one")).mid_model()
+    done.do("answer")
+    terminated = world.claude("busy", cwd=world.folder_at("two")).mid_model()
+    for agent in (done, terminated):
+        agent.file.unlink()
+    world.look()
+    world.check("its turn is over", done.id, "done", process="gone", inferred=True)
+    world.check_unattached("its process", done, [done.id])
+    world.check("its turn is not over", terminated.id, "unknown", process="unknown")
+    world.check_unattached("its process", terminated, [terminated.id])
+
+
+@case("normal-end")
+def normal_end(world: World) -> None:
+    """polled all through hundreds of normal ends"""
+    for kind in ("claude", "older claude", "codex", "demo agent"):
+        seen_alive = ended = polls = looks = problems = 0
+        wrong: list[str] = []
+        for _ in range(ROUNDS):
+            poller = world.poller()
+            stop = world.folder / f"stop-{uuid.uuid4()}"
+            poller.watch(stop)
+            ids = run_turns(world, kind, TURNS_PER_ROUND)
+            time.sleep(0.3)
+            stop.touch()
+            seen = poller.seen()
+            polls += seen["polls"]
+            looks += sum(seen["counts"].values())
+            ended += len(ids)
+            seen_alive += sum(bool({"running", "alive", "idle"} & set(seen["states"].get(id, []))) for id in ids)
+            wrong += [f"{one['id']}: {one}" for one in seen["stopped"]]
+            wrong += [f"{id}: {states}" for id, states in seen["states"].items() if "failed" in states]
+            wrong += [f"{id}: ended as {seen['states'].get(id, ['nothing'])[-1]}" for id in ids
+                      if seen["states"].get(id, [""])[-1] != "done"]  # fmt: skip
+            wrong += [f"{id} vanished" for id, _, _ in seen["missing"]]
+            problems += len(seen["problems"])
+            world.end_processes()
+            world.clear_stores()
+        # A file that is being created while it is read is a problem for that moment, and no more than that.
+        said = f"{len(wrong)} wrong in {ended} ends, {polls} polls, {looks} rows; {problems} problems"
+        world.says(f"{kind}: never stopped, done in the end, never missing", said, not wrong, "\n".join(wrong[:6]))
+        world.says(f"{kind}: the polls saw many of them alive", f"{seen_alive} of {ended}", seen_alive >= 10)
+
+
+@case("normal-end")
+def normal_end_by_command(world: World) -> None:
+    """the same through the real command"""
+    wrong, looks, polls = [], 0, 0
+    for kind in ("claude", "codex", "demo agent"):
+        starters = {
+            "claude": lambda: claude_turn(world, "new"),
+            "codex": lambda: codex_turn(world),
+            "demo agent": lambda: demo_turn(world),
+        }
+        world.codex_root.mkdir(exist_ok=True)
+        for _ in range(6):
+            _, handle = starters[kind]()
+            while True:
+                over = handle.has_ended()
+                listing = world.look()
+                polls += 1
+                looks += len(listing.rows)
+                wrong += [f"{kind}: {row}" for row in listing.rows.values() if row["status"] in ("stopped", "failed")]
+                if over:
+                    break
+    said = f"18 ends, {polls} polls, {looks} rows, {len(wrong)} wrong"
+    world.says("never stopped, whatever moment the command is run at", said, not wrong, "\n".join(wrong[:6]))
+    world.look()
+    ids = list(world.listing.rows)
+    world.check_all("in the end", ids, "done", process="gone")
+    world.sample = 12

@@ -1,0 +1,449 @@
+"""One case's world: a home of its own, the processes in it, and the real command asked about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import agentctl
+from tests.torture import handles
+from tests.torture.agents import CODEX_BINARY, Agent, Claude, Codex, CodexDaemon, Demo, Poller
+from tests.torture.handles import Handle, Puppet, read_answer
+from tests.torture.standins.files import start_ticks, timed_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+
+    from tests.torture.report import Report
+
+SOURCES = str(Path(agentctl.__file__).parents[1])
+COMMAND_LIMIT = 20.0
+NOT_COMPARED = ("tokens",)  # counted only when one session is asked for
+KINDS: dict[str, type[Agent]] = {"claude": Claude, "codex": Codex, "codex-daemon": CodexDaemon}
+
+
+class Contains(NamedTuple):
+    """Expected: a text that has this in it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"..{self.text}.."
+
+
+class Listing(NamedTuple):
+    """What `list --json` said."""
+
+    rows: dict[str, dict[str, Any]]
+    unattached: dict[int, dict[str, Any]]
+    problems: list[dict[str, Any]]
+    ids: list[str]  # as they came, so that a session that is there twice is seen
+
+
+class World:
+    def __init__(self, case: str, report: Report, folder: Path, programs: handles.Programs) -> None:
+        self.case = case
+        self.report = report
+        self.folder = folder
+        self.programs = programs
+        self.home = folder / "home"
+        self.work = self.home / "work"
+        self.work.mkdir(parents=True)
+        self.claude_root = self.home / ".claude"
+        self.codex_root = self.home / ".codex"
+        self.demo_root = folder / "data" / "agentctl-demo"
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": SOURCES,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self.home),
+            "AGENTCTL_HOME": str(folder / "agentctl"),
+            "XDG_DATA_HOME": str(folder / "data"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+        }
+        self.command = [sys.executable, "-m", "agentctl"]
+        self.limit = COMMAND_LIMIT
+        self.seconds = 0.0  # that the last command took
+        self.around: Callable[[list[str]], list[str]] = list  # what the command is run under
+        self.expects_problems = False
+        self.expects_unattached: set[int] = set()
+        self.sample: int | None = None  # how many sessions are asked one by one at the end; None = all
+        self.at_rest = True  # nothing writes at the end of the case, so that answers can be compared
+        self.listing = Listing({}, {}, [], [])
+        self._processes: list[Handle] = []
+        self._mounts = ExitStack()
+        self._count = 0
+
+    # Building
+
+    def folder_at(self, name: str) -> Path:
+        path = self.home / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def until_the_end(self, mount: AbstractContextManager[None]) -> None:
+        """Something that holds until the last process of this world has ended."""
+        self._mounts.enter_context(mount)
+
+    def clear_stores(self) -> None:
+        for root in (self.claude_root, self.codex_root, self.demo_root):
+            shutil.rmtree(root, ignore_errors=True)
+
+    def keep(self, handle: Handle) -> None:
+        self._processes.append(handle)
+
+    def forget(self, handle: Handle) -> None:
+        """It was ended, reaped and closed by the case itself."""
+        self._processes.remove(handle)
+
+    def claude(
+        self, status: str | None = "busy", *, style: str = "new", headless: bool = False, register: bool = True,
+        id: str | None = None, argv: list[str] | None = None, root: Path | None = None, **options: Any,
+    ) -> Claude:  # fmt: skip
+        """A live Claude Code. Without a status its file has none, as in headless runs of the older style."""
+        id = id or str(uuid.uuid4())
+        alone = ["claude", "-p", "go", "--session-id", id, "--output-format", "stream-json", "--verbose"]
+        config = {"style": style, "headless": headless, "id": id, "root": str(root or self.claude_root)}
+        agent = self.start("claude", config, argv or (alone if headless else ["claude"]), **options)
+        assert isinstance(agent, Claude)
+        if register:
+            agent.register(status)
+        return agent
+
+    def codex(
+        self, *, source: str = "exec", policy: str = "never", lock: bool = True, opened: bool = True,
+        id: str | None = None, argv: list[str] | None = None, root: Path | None = None, **options: Any,
+    ) -> Codex:  # fmt: skip
+        """A live Codex that owns a thread: `exec`, or a TUI that runs embedded."""
+        id = id or timed_id()
+        words = ["exec", "--json", "go"] if source == "exec" else ["--no-daemon"]
+        config = {"source": source, "policy": policy, "id": id, "root": str(root or self.codex_root)}
+        self.codex_root.mkdir(exist_ok=True)
+        agent = self.start("codex", config, argv or [CODEX_BINARY, *words], **options)
+        assert isinstance(agent, Codex)
+        if opened:
+            agent.do("open", lock=lock)
+            if lock and not agent.lock.exists():
+                raise handles.WorldError("no writer lock")
+        return agent
+
+    def codex_daemon(self) -> CodexDaemon:
+        self.codex_root.mkdir(exist_ok=True)
+        argv = [f"{self.codex_root}/packages/app-server-daemon/bin/codex", "app-server", "--listen", "unix://"]
+        config = {"source": "vscode", "policy": "on-request", "id": timed_id(), "root": str(self.codex_root)}
+        daemon = self.start("codex-daemon", config, [*argv, "--managed-daemon"])
+        assert isinstance(daemon, CodexDaemon)
+        daemon.do("serve", socket_path=str(self.folder / "control.sock"))
+        return daemon
+
+    def start(
+        self, kind: str, config: dict[str, Any], argv: list[str], *, program: str | None = None,
+        comm: str | None = None, cwd: Path | None = None, env: dict[str, str] | None = None,
+        wrapper: list[str] | None = None, then: str = "wait", script: list[Any] | None = None, terminal: int = 0,
+    ) -> Agent:  # fmt: skip
+        """Start a stand-in; it is ready when it answers. `wrapper`: the arguments of a node process around it."""
+        cwd = cwd or self.work
+        where = {"root_path": Path(config["root"]), "cwd": os.path.realpath(cwd)}
+        name = program or ("claude" if kind == "claude" else "codex")
+        config = {**config, "kind": kind, "argv": argv, "comm": comm, "script": script or []}
+        if kind == "codex":
+            config["handles"] = [2]  # only an interrupt
+        command = handles.arguments(self.config_file(config), argv)
+        executable = self.programs.path(name)
+        if wrapper is not None:
+            inner = {"executable": executable, "argv": command, "detached": then == "exit"}
+            outer = {"kind": "wrapper", "argv": wrapper, "script": [["start", inner], [then, {}]]}
+            command = handles.arguments(self.config_file(outer), wrapper)
+            executable = self.programs.path("node")
+        popen = self.popen(command, executable, cwd, env, terminal)
+        assert popen.stdin and popen.stdout
+        ready = read_answer(popen.stdout)
+        around = Handle(ready["ready"], ready["start"], popen) if wrapper is not None else None
+        if around is not None:
+            self.keep(around)
+            ready = read_answer(popen.stdout)
+        owner = None if around is not None else popen
+        agent = KINDS[kind](ready, owner, (popen.stdin, popen.stdout), {**config, **where}, self.keep)
+        agent.wrapper = around
+        self.keep(agent)
+        return agent
+
+    def popen(
+        self, command: list[str], executable: str, cwd: Path, env: dict[str, str] | None, terminal: int = 0
+    ) -> subprocess.Popen[bytes]:
+        environment = {**self.env, **self.programs.env, **(env or {})}
+        return subprocess.Popen(
+            command,
+            executable=executable,
+            cwd=cwd,
+            env={name: value for name, value in environment.items() if value != ""},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=(lambda: take_terminal(terminal)) if terminal else None,
+        )
+
+    def bare(
+        self, program: str, argv: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None,
+        around: Callable[[list[str]], list[str]] | None = None,
+    ) -> Puppet:  # fmt: skip
+        """A process with an agent's name that has written nothing."""
+        executable = self.programs.path(program)
+        command = handles.arguments(self.config_file({"kind": "bare", "argv": argv}), argv)
+        if around is not None:
+            command = around([executable, *command[1:]])
+            executable = command[0]
+        popen = self.popen(command, executable, cwd or self.work, env)
+        assert popen.stdin and popen.stdout
+        ready = read_answer(popen.stdout)
+        puppet = Puppet(ready["ready"], ready["start"], popen, popen.stdin, popen.stdout)
+        self.keep(puppet)
+        return puppet
+
+    def config_file(self, config: dict[str, Any]) -> Path:
+        self._count += 1
+        path = self.folder / f"{self._count}.json"
+        path.write_text(json.dumps(config))
+        return path
+
+    def demo(self, prompt: str | None, *, status: str = "busy", id: str | None = None) -> Demo:
+        """agentctl's own demo agent, once its process file says so."""
+        id = id or str(uuid.uuid4())
+        words = [] if prompt is None else ["-p", prompt]
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "agentctl.demo", "--session-id", id, *words],
+            cwd=self.work,
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        agent = Demo(id, popen, self.demo_root, start_ticks(popen.pid))
+        self.keep(agent)
+        agent.wait_for_status(status)
+        return agent
+
+    def poller(self) -> Poller:
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "tests.torture.poller"],
+            cwd=handles.REPOSITORY,
+            env={**self.env, "PYTHONPATH": f"{SOURCES}:{handles.REPOSITORY}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        poller = Poller(popen, start_ticks(popen.pid))
+        self.keep(poller)
+        poller.once()
+        return poller
+
+    def stranger(self, pid: int) -> Handle:
+        """An unrelated program that was given a certain pid."""
+
+        def start() -> Handle:
+            popen = subprocess.Popen(["sleep", "300"], start_new_session=True)
+            return Handle(popen.pid, start_ticks(popen.pid), popen)
+
+        found = handles.place_at(pid, start)
+        self.keep(found)
+        return found
+
+    # Asking
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The real command, as a person would run it. A traceback is never an answer."""
+        done = self.run_quietly(*words)
+        if "Traceback" in done.stderr or done.returncode < 0:
+            said = done.stderr.strip().splitlines()
+            self.says(
+                f"agentctl {' '.join(words)} answers", said[-1] if said else str(done.returncode), False, done.stderr
+            )
+        return done
+
+    def run_quietly(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = self.around([*self.command, *words])
+        began = time.monotonic()
+        try:
+            done = subprocess.run(
+                command, env=self.env, cwd=self.work, capture_output=True, text=True, timeout=self.limit, check=False
+            )
+        except subprocess.TimeoutExpired:
+            done = subprocess.CompletedProcess(command, -1, "", f"no answer within {self.limit:g} s")
+        self.seconds = time.monotonic() - began
+        return done
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        done = self.run(*words, "--json")
+        if done.returncode != 0:
+            self.says(f"agentctl {' '.join(words)}: exit 0", f"exit {done.returncode}", False, done.stderr)
+        try:
+            found: dict[str, Any] = json.loads(done.stdout)
+        except ValueError:
+            return {}
+        return found
+
+    def listing_in(self, text: str) -> Listing:
+        return listing_of(json.loads(text))
+
+    def look(self, *words: str) -> Listing:
+        """All sessions, sub-agents too, as `list` has them now."""
+        self.listing = listing_of(self.ask("list", *(words or ("-a", "--since", "all", "--tree"))))
+        return self.listing
+
+    # Checking
+
+    def says(self, truth: str, answer: str, ok: bool, evidence: str = "") -> None:
+        self.report.add(self.case, truth, answer, ok, evidence)
+
+    def check(self, label: str, id: str, status: str | tuple[str, ...], **expected: Any) -> None:
+        """One session of the last listing. `expected`: further fields; a Contains is looked for in the text."""
+        row = self.listing.rows.get(id)
+        expected = {"status": status, **expected}
+        truth = f"{label}: " + ", ".join(words_of(name, value) for name, value in expected.items())
+        if row is None:
+            self.says(truth, "no such session in the list", False, json.dumps(self.listing._asdict(), indent=1))
+            return
+        ok = all(holds(row.get(name), value) for name, value in expected.items())
+        mark = "?" if row["inferred"] else ""
+        answer = f"{row['status']}{mark}, {row['process']}/{row['turn']}, pid {row['pid']}, {row['link']}"
+        extra = [name for name, value in expected.items() if isinstance(value, Contains)]
+        answer += "".join(f", {name} {row.get(name)!r}" for name in extra)
+        self.says(truth, answer, ok, "" if ok else json.dumps(row, indent=1) + "\n" + self.run("why", id).stdout)
+
+    def check_all(self, label: str, ids: list[str], status: str, **expected: Any) -> None:
+        """Several sessions of which the same is true, in one row."""
+        expected = {"status": status, **expected}
+        rows = [self.listing.rows.get(id, {}) for id in ids]
+        wrong = [row for row in rows if not all(holds(row.get(name), value) for name, value in expected.items())]
+        words = sorted({f"{row.get('status')}{'?' if row.get('inferred') else ''}" for row in rows})
+        truth = f"{label}, {len(ids)} times: " + ", ".join(words_of(name, value) for name, value in expected.items())
+        self.says(
+            truth, f"{len(rows) - len(wrong)} times, {' '.join(words)}", not wrong, json.dumps(wrong[:2], indent=1)
+        )
+
+    def check_unattached(self, label: str, process: Handle, candidates: Iterable[str] | None = None) -> None:
+        self.expects_unattached.add(process.pid)
+        line = self.listing.unattached.get(process.pid)
+        wanted = None if candidates is None else sorted(candidates)
+        ok = line is not None and (wanted is None or sorted(line["candidates"]) == wanted)
+        answer = "no line" if line is None else f"{line['why']}; {len(line['candidates'])} candidates"
+        truth = f"{label}: one unattached line" + ("" if wanted is None else f", {len(wanted)} candidates")
+        self.says(truth, answer, ok, "" if ok else json.dumps(self.listing.unattached, indent=1))
+
+    def check_not_shown(self, label: str, *, ids: Iterable[str] = (), pids: Iterable[int] = ()) -> None:
+        shown = [id for id in ids if id in self.listing.rows]
+        shown += [str(pid) for pid in pids if pid in self.listing.unattached]
+        shown += [row["id"] for row in self.listing.rows.values() if row["pid"] in set(pids)]
+        self.says(
+            f"{label}: not shown", ", ".join(shown) or "not shown", not shown, json.dumps(self.listing.rows, indent=1)
+        )
+
+    def check_problem(self, label: str, path: Path | str) -> None:
+        self.expects_problems = True
+        found = [problem["problem"] for problem in self.listing.problems if problem["path"] == str(path)]
+        answer = found[0] if found else "no such problem"
+        self.says(f"{label}: a problem", answer, bool(found), json.dumps(self.listing.problems, indent=1))
+
+    # At the end of the case
+
+    def compare(self) -> tuple[int, list[str]]:
+        """list, status and why about every session: how many were compared, and where they differ."""
+        everything = self.look()
+        now = listing_of(self.ask("list"))
+        wrong = [
+            f"{id} is listed {everything.ids.count(id)} times" for id in everything.rows if everything.ids.count(id) > 1
+        ]
+        for id, row in everything.rows.items():
+            if row["parent"] is None and (row["process"] == "gone") == (id in now.rows):
+                wrong.append(f"{id} is {row['process']}/{row['status']}; in the list without -a: {id in now.rows}")
+            elif id in now.rows:
+                wrong += differences(id, "list", now.rows[id], "list -a", row)
+        asked = list(everything.rows)[: self.sample]
+        with ThreadPoolExecutor(2) as pool:
+            for id, answers in zip(asked, pool.map(self.ask_both, asked), strict=True):
+                for verb, answer in answers.items():
+                    wrong += differences(id, verb, answer.get("session") or {}, "list -a", everything.rows[id])
+        return len(asked), wrong
+
+    def ask_both(self, id: str) -> dict[str, dict[str, Any]]:
+        return {verb: self.ask(verb, id) for verb in ("status", "why")}
+
+    def stores(self) -> dict[str, tuple[int, int, int]]:
+        """Names, sizes, times and inodes of all that the agents keep."""
+        found = {}
+        for root in (self.home, self.folder / "data"):
+            for folder, folders, names in os.walk(root):
+                for name in (".", *folders, *names):
+                    status = os.lstat(os.path.join(folder, name))
+                    found[os.path.join(folder, name)] = (status.st_size, status.st_mtime_ns, status.st_ino)
+        return found
+
+    def end(self) -> None:
+        self.end_processes()
+        self._mounts.close()
+
+    def end_processes(self) -> None:
+        processes, self._processes = self._processes, []
+        for handle in processes:
+            handle.stop()
+        for handle in processes:  # parents first: what they started is then ours to reap
+            handle.close()
+
+
+def take_terminal(terminal: int) -> None:
+    """In the child, after setsid: this is now its controlling terminal."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+def listing_of(answer: dict[str, Any]) -> Listing:
+    sessions = answer.get("sessions", [])
+    return Listing(
+        {row["id"]: row for row in sessions},
+        {line["pid"]: line for line in answer.get("unattached", [])},
+        answer.get("problems", []),
+        [row["id"] for row in sessions],
+    )
+
+
+def holds(value: object, expected: object) -> bool:
+    if isinstance(expected, Contains):
+        return isinstance(value, str) and expected.text in value
+    if isinstance(expected, Handle):
+        return value == expected.pid
+    return value in expected if isinstance(expected, tuple) else value == expected
+
+
+def words_of(name: str, expected: object) -> str:
+    if isinstance(expected, Handle):
+        return f"pid {expected.pid}"
+    if isinstance(expected, tuple) and not isinstance(expected, Contains):
+        expected = " or ".join(map(str, expected))
+    return str(expected) if name == "status" else f"{name} {expected}"
+
+
+def differences(id: str, one: str, mine: dict[str, Any], other: str, theirs: dict[str, Any]) -> list[str]:
+    return [
+        f"{id} {name}: {one} says {mine.get(name)!r}, {other} says {theirs.get(name)!r}"
+        for name in theirs
+        if name not in NOT_COMPARED and mine.get(name) != theirs.get(name)
+    ]
+
+
+def set_back(path: Path, seconds: float) -> None:
+    """As if it had been written this long ago."""
+    then = time.time() - seconds
+    os.utime(path, (then, then), follow_symlinks=False)
