@@ -161,6 +161,15 @@ def test_a_log_is_late_so_what_it_does_not_say_ends_nothing(home: Home, judged: 
     assert words(judged(home.world())) == {"ses_new": ("running", 10, True)}
 
 
+def test_a_session_without_a_prompt_has_not_ended_while_its_process_may_be_starting(home: Home, judged: Any) -> None:
+    for pid in (10, 20):
+        home.process(pid, 10, "run", f"prompt {pid}")
+    home.session("ses_a", 50)
+    assert words(judged(home.world())) == {"ses_a": ("unknown", None, False)}
+    home.table.rows.clear()
+    assert words(judged(home.world())) == {"ses_a": ("done", None, False)}
+
+
 def test_a_screen_that_has_a_session_and_begins_another_may_be_on_both(home: Home, judged: Any) -> None:
     home.process(10, 10)
     for id, second in (("ses_old", 50), ("ses_new", 100)):
@@ -190,12 +199,14 @@ def test_a_server_that_logs_nothing_may_be_on_any_open_turn(home: Home, judged: 
     home.session("ses_closed", 60)
     home.prompt("ses_closed", 61)
     home.step("ses_closed", 62, end=63, finish="stop")
+    home.session("ses_begun", 70)
     home.session("ses_before", 1)
     home.prompt("ses_before", 2)
     answer = judged(home.world())
     assert words(answer) == {
         "ses_open": ("unknown", None, False),
-        "ses_closed": ("done", None, True),
+        "ses_closed": ("done", None, False),  # what is at rest in its store is at rest
+        "ses_begun": ("done", None, False),
         "ses_before": ("stopped", None, False),  # nothing in it is newer than the server
     }
     assert answer.unattached == ()  # a daemon is no stranger
@@ -455,6 +466,22 @@ def test_a_server_with_a_password_is_judged_by_its_log(
 
     monkeypatch.setattr(opencode_api, "ask", refuse)
     assert words(judged(served.world())) == {"ses_a": ("waiting", 10, True)}
+
+
+def test_servers_that_do_not_answer_do_not_use_up_the_time_of_the_store(
+    home: Home, judged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def ask(port: int, directory: str) -> opencode_api.Answer:
+        asked.append(port)
+        raise opencode_api.Unanswered("timed out") from TimeoutError()
+
+    for pid in (10, 20, 30, 40):
+        home.process(pid, 10, "--port", "1", ports=[pid])
+    monkeypatch.setattr(opencode_api, "ask", ask)
+    assert len(judged(home.world()).unattached) == 4
+    assert len(asked) == 2
 
 
 def test_a_screen_with_a_port_and_without_a_log_names_its_session(

@@ -15,6 +15,7 @@ from agentctl import sessions
 from agentctl.agents import claude_transcript, codex_rollout, jsonl, opencode
 from agentctl.cli import peek
 from agentctl.model import Message, Page
+from tests import opencode_home
 from tests.demo_home import TIMEOUT, Home, session_of, wait_until
 from tests.worlds import FIXTURES
 
@@ -88,6 +89,26 @@ def test_messages_of_a_real_opencode_database(tmp_path: Path) -> None:
     assert store.messages(id, 1).messages == page.messages[-1:]
     assert store.messages_after(id, page.cursor).messages == ()
     assert store.messages_after(id, None).messages == page.messages
+
+
+def test_what_opencode_fills_in_later_is_shown_once(tmp_path: Path) -> None:
+    home = opencode_home.Home(tmp_path)
+    home.session("ses_a", 10)
+    home.prompt("ses_a", 11, "go")
+    home.step("ses_a", 12, opencode_home.tool(), {"type": "text", "text": ""}, opencode_home.tool("pending"))
+    store = opencode.open_store(str(home.data))
+    store.survey()
+    page = store.messages("ses_a", 20)
+    assert brief(page) == [("user", "go"), ("tool", "bash: sleep 9")]
+    done = json.dumps(opencode_home.tool("completed", output="slept"))
+    home._do("update part set data = ? where data like '%running%'", done)
+    page = store.messages_after("ses_a", page.cursor)
+    assert brief(page) == [("result", "slept")]
+    home._do("""update part set data = '{"type": "text", "text": "Done."}' where data like '%"text": ""%'""")
+    home.prompt("ses_a", 13, "more")
+    page = store.messages_after("ses_a", page.cursor)
+    assert brief(page) == [("assistant", "Done."), ("user", "more")]
+    assert store.messages_after("ses_a", page.cursor).messages == ()
 
 
 def plain(line: bytes) -> list[Message]:

@@ -36,6 +36,7 @@ from agentctl.model import (
     Record,
     Supervisor,
 )
+from agentctl.stores import real_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ RUNS_MANY = True
 
 DATABASE = "opencode.db"
 PROGRAMS = ("opencode", ".opencode", "opencode.exe", "opencode-cli")
+MOST_SILENT = 1  # more of them would cost more time than a store is given
 LATEST = 8  # of a directory: `--continue` means one of them
 
 
@@ -102,6 +104,7 @@ class Store:
         self._trails: dict[ProcessKey, Trail] = {}
         self._logs: dict[str, Tail] = {}
         self._answers: dict[ProcessKey, list[Answer]] = {}
+        self._silent = 0  # processes that were asked and did not answer in time
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
 
     # Who is here
@@ -122,7 +125,7 @@ class Store:
                 found += self._links_by_log(process, details, trail, processes)
             elif claims(process, details) == AGENT:
                 found += self._links_by_answer(process, details, processes)
-        if agents:  # here, where a store that does not answer is given up on
+        if agents:  # all sessions are looked through for that, so once for the oldest process
             self._sessions.begun_since(min(processes.started_at(process.key) for process, _, _ in agents))
         self._held = frozenset(link.id for link in found)
         return found
@@ -210,13 +213,14 @@ class Store:
         """What it says itself, if it listens: only about directories that it has open."""
         wanted = [folder for folder in directories if folder]
         ports = processes.ports(process) if wanted and not process.suspended else []
-        if not ports:
+        if not ports or self._silent > MOST_SILENT:
             return
         from agentctl.agents import opencode_api
 
         try:
             answers = [opencode_api.ask(ports[0], folder) for folder in wanted]
-        except opencode_api.Unanswered:
+        except opencode_api.Unanswered as error:
+            self._silent += isinstance(error.__cause__, TimeoutError)
             return  # it wants a password, or is too busy: its log and its database still speak
         if ports[0] in processes.ports(process):  # still its own, so it was this process that answered
             self._answers[process.key] = answers
@@ -228,23 +232,15 @@ class Store:
         return role
 
     def candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
-        try:
-            return self._candidates(process, details, started_at)
-        except OSError as error:
-            why = f"its store could not be read: {error.strerror or error}"
-            self.problems.append(Problem(NAME, why, self.root))
-            return Candidates(None, sole=False, why=why)
-
-    def _candidates(self, process: Process, details: Details, started_at: float) -> Candidates:
         given, trail = read_arguments(details.argv or ()), self._trails.get(process.key)
         server = given.command in SERVERS
         if details.cwd is None and not server:
             return Candidates(None, sole=False, why="its directory is not readable")
-        cwd = os.path.realpath(details.cwd or "/")
+        cwd = real_path(details.cwd or "/")
         newer = [row for row in self._sessions.begun_since(started_at) if server or works_in(row, cwd)]
         if given.one_shot and not given.resumes:
             newer = [row for row in newer if (row.created or 0.0) >= started_at and self._begins_with(row, given)]
-        ids = [row.id for row in newer if row.id not in self._held]
+        ids = [row.id for row in newer if row.id not in self._held and (not server or self._is_open(row.id))]
         last = self._last_of(trail) if trail else []
         if trail is not None and (last or trail.whole):
             if last and given.one_shot:
@@ -252,14 +248,18 @@ class Store:
             # Its log may be a moment late, so it may have begun what no log has; it is not on what another one has.
             ids = [id for id in ids if self._is_unsaid(id, started_at, trail.run)]
             rest = [] if server else last or self._told_to_open(given, cwd, started_at)
-            return Candidates(
-                tuple(dict.fromkeys([*ids, *rest])), sole=not server, why="by its log it works on nothing"
-            )
+            why = "its log, which may be a moment late, names nothing that it works on"
+            return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=not server, why=why)
         if server:
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
         ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
         ids += [id for id in self._told_to_open(given, cwd, started_at) if id not in ids]
         return Candidates(tuple(ids), sole=True, why="no log of it says which session it is on")
+
+    def _is_open(self, id: str) -> bool:
+        """Only what is worked on is a server's: what is at rest in its store is at rest."""
+        reading = self._sessions.read(id)
+        return reading is not None and reading.turn.turn == WORKING
 
     def _is_unsaid(self, id: str, since: float, own: str) -> bool:
         """Was something begun here since then that no other run has logged?"""
@@ -390,7 +390,7 @@ class Store:
 
 
 def works_in(row: Row, cwd: str) -> bool:
-    return row.directory is not None and (row.directory == cwd or os.path.realpath(row.directory) == cwd)
+    return row.directory is not None and (row.directory == cwd or real_path(row.directory) == cwd)
 
 
 def retrying(error: str | None) -> str | None:

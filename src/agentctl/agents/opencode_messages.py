@@ -55,6 +55,8 @@ def of_part(message: dict[str, Any], part: dict[str, Any], at: float) -> Iterato
         state = part.get("state")
         state = state if isinstance(state, dict) else {}
         name = str(part.get("tool"))
+        if state.get("status") == "pending":
+            return  # the model is still writing what it is to do
         given = state.get("input")
         told = next((given[key] for key in SAYING_WHAT if given.get(key)), None) if isinstance(given, dict) else None
         yield "tool", Message("tool", f"{name}: {told}" if isinstance(told, str) else name, at, tool=name)
