@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentctl import sessions
-from agentctl.agents import opencode, opencode_api
-from agentctl.model import AGENT, CLIENT, DAEMON, HELPER, WRAPPER, Answer, Details, Process, ProcessKey, Session
+from agentctl.agents import opencode_api
+from agentctl.model import Answer, Details, Session
 from tests.opencode_home import Home, line, tool
 from tests.worlds import FIXTURES, FixtureWorld, opencode_world
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ASKED = "asking id=per_1 permission=bash patterns=[]"
+WHAT = 'permission=webfetch pattern="a \\"action.action=allow \\" b"'
 
 
 @pytest.fixture
@@ -68,62 +69,6 @@ def test_eight_processes_of_one_directory_are_told_apart(tmp_path: Path, judged:
     assert [(one.pid, one.candidates) for one in answer.unattached] == [(32421, ())]
     asked = {one.waiting_for for one in answer.sessions if one.waiting_for}
     assert asked == {"permission: bash: sleep 12", "permission: bash: sleep 6"}
-
-
-# Its processes
-
-
-@pytest.mark.parametrize(
-    ("argv", "role"),
-    [
-        (["opencode"], AGENT),
-        (["opencode", "/some/project"], AGENT),
-        (["/x/.bin/opencode", "run", "fix serve"], AGENT),
-        (["opencode", "--print-logs", "--log-level", "INFO", "run", "hi"], AGENT),
-        (["opencode", "-s", "ses_1"], AGENT),
-        (["opencode", "github", "run"], AGENT),
-        (["opencode", "github", "install"], CLIENT),
-        (["opencode", "run", "--attach", "http://127.0.0.1:4096", "hi"], CLIENT),
-        (["opencode", "attach", "http://127.0.0.1:4096"], CLIENT),
-        (["opencode", "serve", "--port", "4111"], DAEMON),
-        (["opencode", "--port", "4111", "acp"], DAEMON),
-        (["opencode", "web"], DAEMON),
-        (["opencode", "auth", "login"], CLIENT),
-        (["opencode", "session", "list"], CLIENT),
-        (["opencode", "db", "select 1"], CLIENT),
-        (["opencode", "--version"], CLIENT),
-        (["node", "/x/node_modules/.bin/opencode", "run", "hi"], WRAPPER),
-        (["node", "/x/node_modules/opencode-ai/bin/opencode"], WRAPPER),
-        (["node", "server.js"], None),
-        (["vim", "opencode"], None),
-        ([], None),
-    ],
-)
-def test_what_a_process_is_to_it(argv: list[str], role: str | None) -> None:
-    process = Process(ProcessKey("boot", 7, 1), 1, "opencode", "S")
-    assert opencode.claims(process, Details(tuple(argv), None)) == role
-
-
-def test_its_binary_as_a_package_manager_is_a_helper() -> None:
-    process = Process(ProcessKey("boot", 7, 1), 1, "opencode", "S")
-    details = Details(("/x/opencode", "add", "some-plugin"), "/x/opencode", env={"BUN_BE_BUN": "1"})
-    assert opencode.claims(process, details) == HELPER
-
-
-@pytest.mark.parametrize(
-    ("env", "root"),
-    [
-        ({"HOME": "/h"}, "/h/.local/share/opencode"),
-        ({"HOME": "/h", "XDG_DATA_HOME": "/d"}, "/d/opencode"),
-        ({"HOME": "/h", "XDG_DATA_HOME": "relative"}, "/h/.local/share/opencode"),
-        ({"HOME": "/h", "OPENCODE_DB": "/x/own.db"}, "/x/own.db"),
-        ({"HOME": "/h", "OPENCODE_DB": "own.db"}, "/h/.local/share/opencode/own.db"),
-        ({"HOME": "/h", "XDG_DATA_HOME": "/d", "OPENCODE_DB": "/d/opencode/opencode.db"}, "/d/opencode"),
-        ({"HOME": "/h", "OPENCODE_DB": ":memory:"}, "/h/.local/share/opencode/:memory:"),
-    ],
-)
-def test_where_its_store_is(env: dict[str, str], root: str) -> None:
-    assert opencode.roots(env) == (root,)
 
 
 # Who is on what
@@ -319,13 +264,14 @@ def test_a_turn_that_began_after_the_process_table_was_read_ends_nothing(
 # What it does
 
 
-def asking(home: Home, *argv: str, log: bool = True, asked: bool = True) -> None:
+def asking(home: Home, *argv: str, name: str = "bash", log: str | None = ASKED) -> None:
+    """A call that has reported nothing, and what the log has about it; None = there is no log."""
     home.process(10, 10, *argv)
     home.session("ses_a", 50)
     home.prompt("ses_a", 51)
-    home.step("ses_a", 52, tool())
-    if log:
-        home.logs(10, line(52, "aa", "loop session.id=ses_a step=0"), *([line(53, "aa", ASKED)] if asked else []))
+    home.step("ses_a", 52, tool(name=name))
+    if log is not None:
+        home.logs(10, line(52, "aa", "loop session.id=ses_a step=0"), *([line(53, "aa", log)] if log else []))
 
 
 def test_a_quiet_tool_and_a_question_in_the_log_is_waiting(home: Home, judged: Any) -> None:
@@ -335,10 +281,21 @@ def test_a_quiet_tool_and_a_question_in_the_log_is_waiting(home: Home, judged: A
     assert session.waiting_for == "permission: bash: sleep 9"
 
 
-def test_a_quiet_tool_that_asked_nothing_runs(home: Home, judged: Any) -> None:
-    """A slow webfetch that is allowed looks the same in the database."""
-    asking(home, asked=False)
-    assert words(judged(home.world())) == {"ses_a": ("running", 10, False)}
+@pytest.mark.parametrize(
+    ("name", "log", "status", "inferred"),
+    [
+        ("webfetch", f"evaluated {WHAT} action.permission=* action.action=allow action.pattern=*", "running", False),
+        ("webfetch", f"evaluated {WHAT} action.permission=* action.action=ask action.pattern=*", "waiting", True),
+        ("bash", "", "waiting", True),  # its log is late; what is allowed reports at once
+        ("some_plugin", "", "running", True),  # its log is late, or will never say
+    ],
+)
+def test_a_quiet_tool_runs_if_it_was_allowed(
+    home: Home, judged: Any, name: str, log: str, status: str, inferred: bool
+) -> None:
+    """A slow webfetch that is allowed and one that asks look the same in the database."""
+    asking(home, name=name, log=log)
+    assert words(judged(home.world())) == {"ses_a": (status, 10, inferred)}
 
 
 @pytest.mark.parametrize("argv", [("run", "do it"), ("--auto",)])
@@ -348,7 +305,7 @@ def test_where_nobody_is_asked_nothing_waits(home: Home, judged: Any, argv: tupl
 
 
 def test_without_a_log_a_process_that_runs_the_command_tells(home: Home, judged: Any) -> None:
-    asking(home, log=False)
+    asking(home, log=None)
     assert words(judged(home.world())) == {"ses_a": ("waiting", 10, True)}
     home.table.add(11, 6000, 10, "sleep", "S", Details(("sleep", "9"), "/bin/sleep", "/work", home.env, 0, (11,)))
     assert words(judged(home.world())) == {"ses_a": ("running", 10, True)}

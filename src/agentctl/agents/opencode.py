@@ -58,6 +58,8 @@ RUNS_MANY = True
 DATABASE = "opencode.db"
 PROGRAMS = ("opencode", ".opencode", "opencode.exe", "opencode-cli")
 MOST_SILENT = 1  # more of them would cost more time than a store is given
+# Tools that log before all else whether they may run or have to ask.
+ASKING_TOOLS = frozenset("bash edit write patch apply_patch multiedit webfetch websearch question".split())
 LATEST = 8  # of a directory: `--continue` means one of them
 
 
@@ -363,7 +365,11 @@ class Store:
         if tool is None or not given.asks:
             return link
         if trail is not None and not any(asked >= tool.begun for asked in trail.asked):
-            return link  # what it asks is in its log, and it has asked nothing since
+            if any(allowed >= tool.begun for allowed in trail.allowed):
+                return link  # nobody had to be asked
+            if tool.name not in ASKING_TOOLS:
+                # Its log has neither yet, being late, or will never have.
+                return link._replace(reason=f"{tool.name} has reported nothing yet", inferred=True, doubt=tool.call)
         for child in processes.descendants(link.key.pid):
             argv = (processes.details(child) or Details()).argv
             if argv and tool.what and (" ".join(argv) in tool.what or tool.what in " ".join(argv)):

@@ -35,6 +35,9 @@ SESSION = re.compile(
 )
 CREATED = re.compile(rb"created id=(ses_\w+) ")
 ASKING = re.compile(rb"asking id=(?:per|que)_")
+ALLOWED = re.compile(
+    rb'evaluated permission=\S+ pattern=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*|) action\.permission=\S+ action\.action=allow '
+)
 STREAM_ERROR = re.compile(rb'"stream error" .* error\.error="([^"]*)')
 INSTANCE = re.compile(rb'"creating instance" directory=(\S.*)')
 
@@ -48,6 +51,7 @@ class Trail(Value):
     sessions: dict[str, float]  # id -> when it was named last; the one named last comes last
     created: frozenset[str]  # those that it began itself
     asked: tuple[float, ...]  # when it asked a person for something
+    allowed: tuple[float, ...]  # when a call was allowed without asking
     failed: dict[str, tuple[float, str]]  # id -> when a model call failed last, and how
     directories: frozenset[str]  # those it has opened, and answers for without opening anything
 
@@ -130,6 +134,7 @@ def read_lines(path: str, run: str, data: bytes, *, whole: bool, started: float)
     sessions: dict[str, float] = {}
     created: set[str] = set()
     asked: list[float] = []
+    allowed: list[float] = []
     failed: dict[str, tuple[float, str]] = {}
     directories: set[str] = set()
     chatty = False
@@ -159,11 +164,23 @@ def read_lines(path: str, run: str, data: bytes, *, whole: bool, started: float)
             created.add(named[1].decode())
         elif ASKING.match(line, rest):
             asked.append(at)
+        elif ALLOWED.match(line, rest):
+            allowed.append(at)
         elif opened := INSTANCE.match(line, rest):
             directories.add(opened[1].decode(errors="surrogateescape").strip('"'))
     if not chatty:
         return None  # it logs errors only: what it does not say means nothing
-    return Trail(path, run, whole, sessions, frozenset(created), tuple(asked), failed, frozenset(directories))
+    return Trail(
+        path,
+        run,
+        whole,
+        sessions,
+        frozenset(created),
+        tuple(asked),
+        tuple(allowed),
+        failed,
+        frozenset(directories),
+    )
 
 
 def time_of(head: re.Match[bytes]) -> float | None:
