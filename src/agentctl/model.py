@@ -211,7 +211,6 @@ class Record(Value):
     cost_usd: float | None = None
     parent: str | None = None
     forked_from: str | None = None
-    one_shot: bool = False  # a run that ends by itself after its turn: alive with a closed turn = finishing
     policy: str | None = None  # the agent's own word for when it asks
     # When it was last written, by its own rows: its file is shared with other sessions. None = its file says.
     written_at: float | None = None

@@ -323,7 +323,6 @@ class Store:
             tokens=counted,
             parent=head.parent,
             forked_from=head.forked_from,
-            one_shot=head.one_shot,
             policy=tail.policy,
             evidence=(Evidence("store", tail.reason, path),),
         )

@@ -50,7 +50,6 @@ class Head(Value):
     branch: str | None = None
     version: str | None = None
     model: str | None = None
-    one_shot: bool = False
     parent: str | None = None
     forked_from: str | None = None
     started_at: float | None = None
@@ -192,7 +191,6 @@ def from_meta(payload: dict[str, Any]) -> Head:
         cwd=text_or_none(payload.get("cwd")),
         branch=text_or_none(git.get("branch")) if isinstance(git, dict) else None,
         version=text_or_none(payload.get("cli_version")),
-        one_shot=source == "exec",
         parent=text_or_none(payload.get("parent_thread_id")) or parent_of(spawn),
         forked_from=text_or_none(payload.get("forked_from_id")),
         started_at=moment(payload.get("timestamp")),
