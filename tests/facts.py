@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentctl.judge import World, judge
+from agentctl.judge import judge
 from agentctl.model import (
     AGENT,
     Claim,
@@ -18,6 +18,7 @@ from agentctl.model import (
     Supervisor,
 )
 from agentctl.processes import Processes
+from agentctl.world import World
 
 if TYPE_CHECKING:
     Fact = Process | Record | Link | Claim | Supervisor | StoreView | str

@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from agentctl.judge import World
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -50,6 +49,7 @@ from agentctl.model import (
     Supervisor,
 )
 from agentctl.processes import Processes
+from agentctl.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

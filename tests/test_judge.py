@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl.judge import RULES
 from agentctl.model import (
     CLIENT,
     DAEMON,
@@ -26,6 +25,7 @@ from agentctl.model import (
     WRAPPER,
     status_word,
 )
+from agentctl.world import RULES
 from tests.facts import ABSENT, HIDDEN, B, boss, claim, link, rec, row, session, shared, words
 
 if TYPE_CHECKING:

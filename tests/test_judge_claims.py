@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentctl.judge import World, judge, sole_links
+from agentctl.judge import judge, sole_links
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -21,6 +21,7 @@ from agentctl.model import (
     StoreView,
 )
 from agentctl.processes import Processes
+from agentctl.world import World
 
 STORE = "/store"
 HERS, OTHER = ProcessKey("boot", 10, 1), ProcessKey("boot", 20, 1)

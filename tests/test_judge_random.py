@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentctl.judge import World, judge
+from agentctl.judge import judge
 from agentctl.model import (
     AGENT,
     ALIVE,
@@ -31,6 +31,7 @@ from agentctl.model import (
     Session,
     Supervisor,
 )
+from agentctl.world import World
 from tests.random_worlds import NOW, Name, RandomWorld, make, show
 
 if TYPE_CHECKING:

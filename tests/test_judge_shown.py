@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl.judge import RULES, clock
+from agentctl.findings import clock
 from agentctl.model import (
     CLIENT,
     DAEMON,
@@ -22,6 +22,7 @@ from agentctl.model import (
     WRAPPER,
     Evidence,
 )
+from agentctl.world import RULES
 from tests.facts import HIDDEN, B, boss, claim, link, rec, row, see, session, shared
 
 if TYPE_CHECKING:

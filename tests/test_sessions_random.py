@@ -17,9 +17,9 @@ from tests.random_worlds import NOW, RandomWorld, make, show
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from agentctl.judge import World
     from agentctl.model import Link, Problem, Process, Record, Supervisor
     from agentctl.processes import Processes
+    from agentctl.world import World
 
 WORLDS = 400
 CHUNKS = 4

@@ -1,10 +1,11 @@
 """The judge: what is true of every session, from one reading of the world. Pure: no I/O, no clock, no agent names.
 
-Absence is not death: a session has ended only by one of RULES, and each answer names the rule that decided.
+Absence is not death: a session has ended only by one of RULES (world.py), and each answer names the rule that decided.
 """
 
 from __future__ import annotations
 
+from agentctl.findings import session_of, unattached_of
 from agentctl.model import (
     AGENT,
     ALIVE,
@@ -12,7 +13,6 @@ from agentctl.model import (
     DAEMON,
     DONE,
     EXACT,
-    FAILED,
     GONE,
     IDLE,
     INTERRUPTED,
@@ -28,72 +28,16 @@ from agentctl.model import (
     Link,
     ProcessKey,
     Record,
-    Session,
-    StoreView,
     Supervisor,
-    Unattached,
-    Value,
-    status_word,
-    terminal_of,
 )
+from agentctl.world import Case, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from agentctl.processes import Processes
-
-Name = tuple[str, str]  # (agent, session id)
-
-RULES = {
-    "alive": "a live process is proved to be on it, or is the only one that can be",
-    "closed": "no process is on it, and its last turn is closed in its store",
-    "key-gone": "the process recorded for it is proved gone, in mid-turn",
-    "exhausted": "the process table is complete for its store, and no live process of its agent can be on it",
-    "supervised": "its agent's own daemon lives and still has it as unfinished: it may be brought back",
-    "candidate": "a live process may be on it, and it cannot be told whether it is",
-    "unseen": "the process table is not complete for its store: a missing process proves nothing",
-    "elsewhere": "its process was recorded where we cannot look: another PID namespace or machine",
-    "newer": "its record was written after the process table was read, so the table says nothing of its writer",
-    "parent": "a sub-agent, in its parent's process",
-    "unread": "its store could not be read, or says nothing of its turn",
-}
-
-
-class World(Value):
-    """Everything that is known at one moment."""
-
-    processes: Processes
-    stores: tuple[StoreView, ...] = ()
-    records: tuple[Record, ...] = ()
-    links: tuple[Link, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    supervisors: tuple[Supervisor, ...] = ()
-
-
-class Case(Value):
-    """What concerns one session."""
-
-    agent: str
-    id: str
-    record: Record | None
-    live: tuple[Link, ...]
-    dead: tuple[Link, ...]
-    incomplete: str | None  # why a missing process proves nothing in one of the stores that have it
-    blockers: tuple[Claim, ...]
-    supervisors: tuple[Supervisor, ...]
-
-
-class Verdict(Value):
-    process: str
-    turn: str
-    rule: str
-    reason: str | None = None
-    last_turn: str | None = None
-    waiting_for: str | None = None
-    inferred: bool = False
-    link: Link | None = None
-    evidence: tuple[Evidence, ...] = ()
+    from agentctl.world import Name, World
 
 
 def judge(world: World) -> Judgement:
@@ -382,113 +326,3 @@ def decide_child(case: Case, own: Verdict, above: Case, parent: Verdict | None, 
 
 def why_incomplete(case: Case, world: World) -> str | None:
     return world.processes.hidden or case.incomplete
-
-
-def session_of(
-    case: Case,
-    verdict: Verdict,
-    processes: Processes,
-    wrappers: set[ProcessKey],
-    cwds: Mapping[ProcessKey, str | None],
-) -> Session:
-    record = case.record or Record(case.agent, case.id, "")
-    ours = [link for link in (case.live or ((verdict.link,) if verdict.link else ())) if link is not None]
-    main = verdict.link
-    row = processes.alive(main.key) if main else None
-    turn_failed = verdict.turn == FAILED or verdict.last_turn == FAILED
-    return Session(
-        id=case.id,
-        agent=case.agent,
-        status=status_word(verdict.process, verdict.turn),
-        process=verdict.process,
-        turn=verdict.turn,
-        agent_version=record.version,
-        last_turn=verdict.last_turn,
-        reason=verdict.reason,
-        error=record.error if turn_failed else None,
-        waiting_for=verdict.waiting_for,
-        pid=main.key.pid if main else None,
-        process_key=str(main.key) if main else None,
-        processes=tuple(entry for link in ours for entry in holders(link, processes, wrappers)),
-        suspended=bool(row and row.suspended),
-        terminal=terminal_of(row.tty) if row else None,
-        cwd=record.cwd or (cwds.get(main.key) if main else None),
-        branch=record.branch,
-        model=record.model,
-        title=record.title,
-        prompt=record.prompt,
-        started_at=record.started_at,
-        updated_at=record.updated_at,
-        ended_at=record.updated_at if verdict.process == GONE else None,
-        tokens=record.tokens,
-        cost_usd=record.cost_usd,
-        parent=record.parent,
-        forked_from=record.forked_from,
-        inferred=verdict.inferred,
-        link=main.strength if main else None,
-        evidence=evidence_of(case, verdict, processes),
-        rule=verdict.rule,
-        rejected=tuple(rejected_of(case, processes)),
-        store=record.store or (main.store if main else None),
-        path=record.path,
-    )
-
-
-def holders(link: Link, processes: Processes, wrappers: set[ProcessKey]) -> list[dict[str, object]]:
-    """The process of a link, and the wrappers above it."""
-    found: list[dict[str, object]] = [{"pid": link.key.pid, "role": AGENT, "key": str(link.key), "link": link.strength}]
-    row = processes.alive(link.key)
-    for _ in wrappers:  # at most so many: rows that were read one after the other may name each other as parent
-        row = processes.get(row.parent) if row is not None else None
-        if row is None or row.key not in wrappers:
-            break
-        found.append({"pid": row.pid, "role": WRAPPER, "key": str(row.key), "link": None})
-    return found
-
-
-def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evidence, ...]:
-    found: list[Evidence] = []
-    for link in case.live:
-        row = processes.alive(link.key)
-        since = f"alive since {clock(processes.started_at(link.key))} (tick {link.key.start})"
-        state = f", {row.comm}, state {row.state}" if row else ""
-        found.append(Evidence("kernel", f"pid {link.key.pid} is {since}{state}", pid=link.key.pid))
-        found.extend(link.evidence)
-    for link in case.dead:
-        seen = "gone" if processes.gone(link.key) else "not seen"
-        found.append(Evidence("kernel", f"pid {link.key.pid} of start tick {link.key.start} is {seen}"))
-        found.extend(link.evidence)
-    if case.record:
-        found.extend(case.record.evidence)
-    found.extend(verdict.evidence)
-    found.append(Evidence("rule", f"{verdict.rule}: {RULES[verdict.rule]}", inferred=verdict.inferred))
-    return tuple(found)
-
-
-def rejected_of(case: Case, processes: Processes) -> list[str]:
-    """The processes that were looked at and are not it, each with its reason."""
-    found = []
-    for link in case.dead:
-        row = processes.by_pid.get(link.key.pid)
-        if row is None or processes.alive(link.key):
-            continue
-        if row.key == link.key:
-            found.append(f"pid {row.pid} is a zombie: dead, not yet reaped")
-        else:
-            was, now = (clock(processes.started_at(key)) for key in (link.key, row.key))
-            found.append(f"pid {row.pid} is alive but started {now}, not {was}: another process ({row.comm})")
-    found.extend(f"pid {claim.key.pid} may be on it, which cannot be proved: {claim.why}" for claim in case.blockers)
-    return found
-
-
-def clock(moment: float) -> str:
-    from time import localtime, strftime
-
-    try:
-        return strftime("%H:%M:%S", localtime(moment))
-    except (OverflowError, OSError, ValueError):
-        return "at no time"  # of a start that somebody made up
-
-
-def unattached_of(claim: Claim) -> Unattached:
-    return Unattached(claim.agent, claim.key.pid, claim.cwd, claim.why, claim.candidates or ())

@@ -14,7 +14,7 @@ from agentctl import roots
 from agentctl.agents import TABLE, load, load_all, resolve
 from agentctl.claims import claim_all, locate, of_store, place, unknown_roots
 from agentctl.errors import Ambiguous, NotFound, UsageError
-from agentctl.judge import World, judge, sole_links
+from agentctl.judge import judge, sole_links
 from agentctl.model import GONE, UNKNOWN, Answer, Link, Problem, Session, StoreView, Value
 from agentctl.readings import (
     RECENT,
@@ -27,6 +27,7 @@ from agentctl.readings import (
     survey,
     without_copies,
 )
+from agentctl.world import World
 
 __all__ = ["RECENT", "Scope", "count_stored", "one", "open_store_of", "query"]
 
@@ -44,6 +45,11 @@ CORE_ENV = ("HOME", "TMUX", "TMUX_PANE", "AGENTCTL_LAUNCH")
 
 
 def query(scope: Scope, env: Mapping[str, str] | None = None) -> Answer:
+    return settled_look(scope, env).answer
+
+
+def settled_look(scope: Scope, env: Mapping[str, str] | None = None) -> Look:
+    """Look, and look again at what cannot be told at one moment. For those who act on it there is the world, too."""
     environment = dict(os.environ if env is None else env)
     agents = load_all(chosen(scope.agents))
     stamps: dict[str, Stamp] = {}
@@ -55,14 +61,20 @@ def query(scope: Scope, env: Mapping[str, str] | None = None) -> Answer:
             break
         stamps, stalled = found.stamps, found.stalled
         time.sleep(SECOND_LOOK)
-    return found.answer
+    return found
 
 
 def one(prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool = True) -> Answer:
     """The session that this is the id, or the beginning of the id, of. Sub-agents are found, too."""
+    return examine(prefix, env, tokens=tokens).answer
+
+
+def examine(prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool = False) -> Look:
+    """The same, with all that it was judged from: `answer.sessions` has that one session."""
     if not prefix:
         raise UsageError("an empty session id; `agentctl list -a` shows the ids")
-    answer = query(Scope(prefix=prefix, children=True, tokens=tokens), env)
+    found_look = settled_look(Scope(prefix=prefix, children=True, tokens=tokens), env)
+    answer = found_look.answer
     exact = [session for session in answer.sessions if session.id == prefix]
     found = exact or [session for session in answer.sessions if session.id.startswith(prefix)]
     if not found:
@@ -70,7 +82,7 @@ def one(prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool = Tru
         raise NotFound(f"no session {prefix!r}{unread}; `agentctl list -a --since all` shows the ids")
     if len(found) > 1:
         raise Ambiguous(prefix, [f"{session.id}  {session.agent}  {session.status}" for session in found])
-    return answer._replace(sessions=(found[0],))
+    return found_look._replace(answer=answer._replace(sessions=(found[0],)))
 
 
 def open_store_of(session: Session) -> Store:
@@ -94,6 +106,7 @@ def chosen(names: Iterable[str] | None) -> tuple[str, ...] | None:
 
 class Look(Value):
     answer: Answer
+    world: World  # what it was judged from
     doubtful: bool  # two states look alike at this moment
     moving: bool  # a session was written after the process table was read
     stamps: dict[str, Stamp]  # of the records, as they were when this look read them
@@ -142,6 +155,7 @@ def look(
     newer = {record.id for record in world.records if record.fresh}
     return Look(
         answer,
+        world,
         doubtful=any(link.doubt and link.id in ids for link in world.links) or any(one.vague for one in located),
         moving=any(session.process == UNKNOWN and session.id in newer for session in shown),
         stamps={path: stamp for reading in found for path, stamp in list(reading.stamps.items())},

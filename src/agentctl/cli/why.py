@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agentctl.agents import load
 from agentctl.cli import output
-from agentctl.judge import RULES
 from agentctl.sessions import one
+from agentctl.world import RULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
