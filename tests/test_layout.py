@@ -32,6 +32,7 @@ ORDER = (
     "config",
     "processes",
     "stores",
+    "recipes",
     "launches",
     "agents",
     "roots",

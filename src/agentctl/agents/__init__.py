@@ -4,7 +4,10 @@ An agent module says how its processes look (`looks_like`, `claims`), where its 
 (`open_store`). The store says which process is on which session (`links`) and what its files say about a session
 (`record`). It never says whether a process lives: that is the judge's, from the kernel.
 
-A new agent is one module, one line in TABLE, fixtures, and a row in the contract test (docs/adding-an-agent.md).
+How it is started and stopped is in a second module beside it, `<module>_control` (`Control`): only those who act import
+it.
+
+A new agent is these modules, one line in TABLE, fixtures, and a row in the contract test (docs/adding-an-agent.md).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from agentctl.model import Details, Link, Page, Problem, Process, Record, Supervisor
     from agentctl.processes import Processes
+    from agentctl.recipes import Held, Recipe, Task, Way
 
     class Agent(Protocol):
         """What an agent module offers."""
@@ -83,6 +87,19 @@ if TYPE_CHECKING:
         def messages_after(self, id: str, cursor: object) -> Page:
             """What was added since."""
 
+    class Control(Protocol):
+        """What an agent's control module offers: <its module>_control.py, imported by those who act."""
+
+        SECOND_WRITER: bool  # does it allow a second process on a session that is held?
+
+        def start(self, task: Task) -> Recipe:
+            """Raises UsageError for a mode that it does not have. Nothing is run or written here."""
+
+        def printed_id(self, output: bytes) -> str | None:
+            """The session in the first bytes that a one-shot run printed; None: not yet, or it prints none."""
+
+        def way_to_stop(self, held: Held) -> Way: ...
+
 
 class Candidates:
     """The sessions that a live process without a link can be on."""
@@ -113,6 +130,13 @@ def load(name: str) -> Agent:
 
 def load_all(names: Iterable[str] | None = None) -> list[Agent]:
     return [load(name) for name in (TABLE if names is None else names)]
+
+
+def load_control(name: str) -> Control:
+    from importlib import import_module
+
+    module: Control = import_module(f"agentctl.agents.{TABLE[name]}_control")
+    return module
 
 
 def resolve(name: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import uuid
 
@@ -15,10 +16,19 @@ def main() -> int:
     options = parser().parse_args()
     prompt = options.prompt if options.prompt is not None else options.words
     try:
-        return run(options, prompt)
+        return run(options, whole_input() if prompt == "-" else prompt)
     except (store.StoreError, OSError) as error:
         print(f"agentctl-demo: {error}", file=sys.stderr)
         return 1
+
+
+def whole_input() -> str:
+    """All of standard input is the prompt; after that nobody types."""
+    text = sys.stdin.buffer.read().decode(errors="replace")
+    nobody = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nobody, sys.stdin.fileno())
+    os.close(nobody)
+    return text
 
 
 def run(options: argparse.Namespace, prompt: str | None) -> int:
@@ -32,7 +42,7 @@ def run(options: argparse.Namespace, prompt: str | None) -> int:
         if not options.resume:
             session.append_setting("session", options.model, id=session.id)
         say(f"session: {session.id}")
-        return Agent(session, inputs, options.model).run(prompt)
+        return Agent(session, inputs, options.model, asks=not options.yes).run(prompt)
     except Ended as ended:
         return ended.exit_code
     finally:
@@ -48,12 +58,14 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,  # whoever looks at the process finds its options by their names
     )
     prompts = found.add_mutually_exclusive_group()
-    prompts.add_argument("-p", dest="prompt", metavar="PROMPT", help="the prompt; without one it reads them from stdin")
+    of_stdin = "the prompt (- = all of stdin); without one, each line of stdin is a prompt"
+    prompts.add_argument("-p", dest="prompt", metavar="PROMPT", help=of_stdin)
     prompts.add_argument("words", nargs="?", metavar="PROMPT", help="the same")
     sessions = found.add_mutually_exclusive_group()
     sessions.add_argument("--session-id", type=store.session_id, metavar="UUID", help="the id of the new session")
     sessions.add_argument("--resume", type=store.session_id, metavar="ID", help="go on with this session")
     found.add_argument("--model", default="demo-1", metavar="NAME", help="the model's name (default: %(default)s)")
+    found.add_argument("--yes", action="store_true", help="run tools without asking")
     found.add_argument("--version", action="version", version=f"agentctl-demo {VERSION}")
     return found
 

@@ -27,8 +27,9 @@ class TurnFailed(Exception):
 
 
 class Agent:
-    def __init__(self, session: Session, inputs: Inputs, model: str) -> None:
+    def __init__(self, session: Session, inputs: Inputs, model: str, *, asks: bool = True) -> None:
         self.session = session
+        self.asks = asks
         self.inputs = inputs
         self.model = model
         self.tools = 0
@@ -82,7 +83,7 @@ class Agent:
             case "bash":
                 self.tool(argument, ask=False)
             case "ask":
-                self.tool(argument, ask=True)
+                self.tool(argument, ask=self.asks)
             case "fail":
                 raise TurnFailed(argument)
 
