@@ -41,6 +41,7 @@ ORDER = (
     "world",
     "findings",
     "judge",
+    "launched",
     "sessions",
     "launching",
     "retention",

@@ -9,9 +9,11 @@ from agentctl.model import (
     AGENT,
     FAILED,
     GONE,
+    INTERRUPTED,
     WRAPPER,
     Claim,
     Evidence,
+    Exit,
     Link,
     ProcessKey,
     Record,
@@ -21,6 +23,8 @@ from agentctl.model import (
     terminal_of,
 )
 from agentctl.world import RULES
+
+CLOCKS_DIFFER = 1.0  # seconds: an agent may note a time that is rounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ def session_of(
     ours = [link for link in (case.live or ((verdict.link,) if verdict.link else ())) if link is not None]
     main = verdict.link
     row = processes.alive(main.key) if main else None
+    launch = case.launched.launch if case.launched else None
+    end = exit_of(case, verdict)
     turn_failed = verdict.turn == FAILED or verdict.last_turn == FAILED
     return Session(
         id=case.id,
@@ -50,7 +56,7 @@ def session_of(
         turn=verdict.turn,
         agent_version=record.version,
         last_turn=verdict.last_turn,
-        reason=verdict.reason,
+        reason=with_exit(verdict.reason, verdict.turn, end),
         error=record.error if turn_failed else None,
         waiting_for=verdict.waiting_for,
         pid=main.key.pid if main else None,
@@ -58,18 +64,22 @@ def session_of(
         processes=tuple(entry for link in ours for entry in holders(link, processes, wrappers)),
         suspended=bool(row and row.suspended),
         terminal=terminal_of(row.tty) if row else None,
-        cwd=record.cwd or (cwds.get(main.key) if main else None),
+        cwd=record.cwd or (cwds.get(main.key) if main else None) or (launch.cwd if launch else None),
         branch=record.branch,
         model=record.model,
         title=record.title,
-        prompt=record.prompt,
+        prompt=record.prompt or (launch.prompt if launch else None),
         started_at=record.started_at,
         updated_at=record.updated_at,
-        ended_at=record.updated_at if verdict.process == GONE else None,
+        ended_at=(end.at if end and end.at else record.updated_at) if verdict.process == GONE else None,
+        exit_code=end.exit_code if end else None,
+        signal=end.signal if end else None,
         tokens=record.tokens,
         cost_usd=record.cost_usd,
         parent=record.parent,
         forked_from=record.forked_from,
+        group=launch.group if launch else None,
+        launch_id=launch.id if launch else None,
         inferred=verdict.inferred,
         link=main.strength if main else None,
         evidence=evidence_of(case, verdict, processes),
@@ -78,6 +88,38 @@ def session_of(
         store=record.store or (main.store if main else None),
         path=record.path,
     )
+
+
+def exit_of(case: Case, verdict: Verdict) -> Exit | None:
+    """How the process that our runner started ended, if it was the last one on this session: what was written later was
+    written by another."""
+    if case.launched is None or verdict.process != GONE:
+        return None
+    end = next((one for one in case.launched.exits if one.direct), None)
+    written = case.record.updated_at if case.record else None
+    if end is None or (written is not None and end.at is not None and written > end.at + CLOCKS_DIFFER):
+        return None
+    return end
+
+
+def with_exit(reason: str | None, turn: str, end: Exit | None) -> str | None:
+    """What a transcript cannot say: by which signal it was ended."""
+    if end is None or end.signal is None or turn != INTERRUPTED:
+        return reason
+    return f"{reason}; ended by {end.signal}" if reason else f"ended by {end.signal}"
+
+
+def launch_facts(case: Case, end: Exit | None, processes: Processes) -> list[Evidence]:
+    if case.launched is None:
+        return []
+    launch = case.launched.launch
+    found = [Evidence("launch", f"launched by agentctl as {launch.id} at {clock(launch.created_at)}", launch.path)]
+    if end is not None:
+        how = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
+        found.append(Evidence("launch", f"its runner saw it end: {how}", launch.path))
+    elif processes.gone(launch.child) and processes.gone(launch.runner) and not case.launched.exits:
+        found.append(Evidence("launch", "its runner ended before it: how it ended was seen by nobody", launch.path))
+    return found
 
 
 def holders(link: Link, processes: Processes, wrappers: set[ProcessKey]) -> list[dict[str, object]]:
@@ -106,6 +148,7 @@ def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evi
         found.extend(link.evidence)
     if case.record:
         found.extend(case.record.evidence)
+    found.extend(launch_facts(case, exit_of(case, verdict), processes))
     found.extend(verdict.evidence)
     found.append(Evidence("rule", f"{verdict.rule}: {RULES[verdict.rule]}", inferred=verdict.inferred))
     return tuple(found)
@@ -136,5 +179,5 @@ def clock(moment: float) -> str:
         return "at no time"  # of a start that somebody made up
 
 
-def unattached_of(claim: Claim) -> Unattached:
-    return Unattached(claim.agent, claim.key.pid, claim.cwd, claim.why, claim.candidates or ())
+def unattached_of(claim: Claim, launch_id: str | None) -> Unattached:
+    return Unattached(claim.agent, claim.key.pid, claim.cwd, claim.why, claim.candidates or (), launch_id)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from agentctl.processes import Processes
-    from agentctl.world import Name, World
+    from agentctl.world import Launched, Name, World
 
 
 def judge(world: World) -> Judgement:
@@ -55,6 +55,8 @@ def judge(world: World) -> Judgement:
             name, roots, records.get(name), links.get(name, []), possible, supervisors.get(name, []), world
         )
 
+    launch_ids = {key: one.launch.id for one in world.launches for key in one.agents}
+
     cases = {name: case_of(name, homes[name]) for name in sorted(homes)}
     verdicts = {name: (case, decide(case, world)) for name, case in cases.items()}
     for name, (case, own) in verdicts.items():
@@ -67,7 +69,11 @@ def judge(world: World) -> Judgement:
     cwds = {claim.key: claim.cwd for claim in world.claims if claim.role == AGENT}
     return Judgement(
         tuple(session_of(case, verdict, world.processes, wrappers, cwds) for case, verdict in verdicts.values()),
-        tuple(unattached_of(claim) for claim in sorted(loose, key=claim_order) if claim.shown),
+        tuple(
+            unattached_of(claim, launch_ids.get(claim.key))
+            for claim in sorted(loose, key=claim_order)
+            if claim.shown or claim.key in launch_ids
+        ),
     )
 
 
@@ -170,7 +176,18 @@ def build_case(
         incomplete=next((why for root, why in stores if root in roots), None),
         blockers=tuple(sorted(blockers, key=claim_order)),
         supervisors=tuple(sorted(supervisors, key=lambda one: (one.key, one.why))),
+        launched=launch_of(name, keys, world),
     )
+
+
+def launch_of(name: Name, keys: set[ProcessKey], world: World) -> Launched | None:
+    """The newest launch of ours that is of this session: by its id, or by the process that holds it now."""
+    mine = [
+        one
+        for one in world.launches
+        if one.launch.agent == name[0] and (one.session_id == name[1] or keys.intersection(one.agents))
+    ]
+    return max(mine, key=lambda one: (one.launch.created_at, one.launch.id), default=None)
 
 
 def claim_order(claim: Claim) -> tuple[str, ProcessKey]:
@@ -221,6 +238,9 @@ def decide_alive(case: Case) -> Verdict:
     if turn == IDLE and last is None and record is not None and record.turn == WORKING and record.path is not None:
         # At its prompt while its last turn has no end: interrupted before an answer, and nothing was written.
         last = INTERRUPTED
+    if turn in (UNKNOWN, IDLE) and is_before_its_end(case, link):
+        turn, last, inferred = WORKING, None, True
+        reason = "launched by us with a prompt, and no end of that turn is recorded"
     return Verdict(
         ALIVE,
         turn,
@@ -231,6 +251,16 @@ def decide_alive(case: Case) -> Verdict:
         inferred=inferred,
         link=link,
     )
+
+
+def is_before_its_end(case: Case, link: Link) -> bool:
+    """A run of ours that was given one prompt, and whose store has no end that is newer than its start."""
+    one, record = case.launched, case.record
+    if one is None or link.key not in one.agents or not (one.launch.headless and one.launch.one_shot):
+        return False
+    if record is None or record.turn not in CLOSED_TURNS:
+        return link.turn != IDLE  # what it says of itself
+    return record.updated_at is not None and record.updated_at < one.launch.created_at
 
 
 def proved_gone(case: Case, world: World) -> Link | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 
+from agentctl import launched, roots
 from agentctl import processes as process_table
-from agentctl import roots
 from agentctl.agents import TABLE, load, load_all, resolve
 from agentctl.claims import claim_all, locate, of_store, place, unknown_roots
 from agentctl.errors import Ambiguous, NotFound, UsageError
@@ -133,6 +133,9 @@ def look(
         located = locate(claim_all(agents, processes), found, env)
 
     in_parallel([(one, link_all(one, of_store(located, one), processes)) for one in found if one.usable])
+    ended_too = scope.since is not None or scope.prefix is not None
+    launches, launch_problems = launched.read(env, located, processes, with_exits=ended_too)
+    launched.add_links(launches, found, located)
     claims = tuple(place(located, found))
     in_parallel([(one, read_records(one, scope, claims, processes, stamps)) for one in found if one.usable])
     in_parallel([(one, read_copies(one, found, processes, stamps)) for one in found if one.usable])
@@ -144,12 +147,14 @@ def look(
         tuple(link for reading in found for link in reading.links),
         claims,
         tuple(supervisor for reading in found for supervisor in reading.supervisors),
+        tuple(launches),
     )
     world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
     shown = tuple(with_host(session, processes) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
+    problems += launch_problems
     answer = Answer(shown, judged.unattached, tuple(dict.fromkeys(problems)), tuple(sources(found, processes)))
     ids = {session.id for session in shown}
     newer = {record.id for record in world.records if record.fresh}
@@ -203,13 +208,13 @@ def in_scope(session: Session, scope: Scope) -> bool:
 
 
 def with_host(session: Session, processes: Processes) -> Session:
-    """Where it runs: this machine, and its tmux pane if it has one."""
+    """Where it runs: this machine, and its tmux pane if it has one: without a terminal it has but the variable."""
     session = session._replace(host=os.uname().nodename)
     process = processes.get(session.pid) if session.pid is not None else None
     details = processes.details(process) if process is not None else None
     pane = details.env.get("TMUX_PANE") if details and details.env else None
-    if pane:
-        return session._replace(terminal={"tty": (session.terminal or {}).get("tty"), "tmux": pane})
+    if pane and session.terminal:
+        return session._replace(terminal={"tty": session.terminal.get("tty"), "tmux": pane})
     return session
 
 

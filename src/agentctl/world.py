@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from agentctl.model import Claim, Evidence, Link, Record, StoreView, Supervisor, Value
+from agentctl.model import (
+    Claim,
+    Evidence,
+    Exit,
+    Launch,
+    Link,
+    ProcessKey,
+    Record,
+    StoreView,
+    Supervisor,
+    Value,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +36,15 @@ RULES = {
 }
 
 
+class Launched(Value):
+    """A launch of ours: what it is of, and how its processes ended. It never says whether one lives."""
+
+    launch: Launch
+    session_id: str | None = None  # chosen by us, or the first that it printed
+    agents: tuple[ProcessKey, ...] = ()  # of the processes that live: the one that was started, or what it wraps
+    exits: tuple[Exit, ...] = ()
+
+
 class World(Value):
     """Everything that is known at one moment."""
 
@@ -34,6 +54,7 @@ class World(Value):
     links: tuple[Link, ...] = ()
     claims: tuple[Claim, ...] = ()
     supervisors: tuple[Supervisor, ...] = ()
+    launches: tuple[Launched, ...] = ()
 
 
 class Case(Value):
@@ -47,6 +68,7 @@ class Case(Value):
     incomplete: str | None  # why a missing process proves nothing in one of the stores that have it
     blockers: tuple[Claim, ...]
     supervisors: tuple[Supervisor, ...]
+    launched: Launched | None = None  # the newest launch of ours that is of this session
 
 
 class Verdict(Value):

@@ -1,0 +1,117 @@
+"""The launches of ours, seen from the sessions: what each of them is of, and which live process it started.
+
+The marker in the environment is not asked: it proves descent, and nested agents, daemons and tmux servers carry it on.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agentctl import launches
+from agentctl.agents import TABLE, load_control
+from agentctl.model import AGENT, DAEMON, SPARE, Evidence, Link
+from agentctl.world import Launched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agentctl.claims import Claimed
+    from agentctl.model import Launch, Problem, Process, ProcessKey
+    from agentctl.processes import Processes
+    from agentctl.readings import Reading
+
+OUTPUT_READ = 256 * 1024  # from its beginning: the id is in the first lines
+
+
+def read(
+    env: Mapping[str, str], located: list[Claimed], processes: Processes, *, with_exits: bool
+) -> tuple[list[Launched], list[Problem]]:
+    """Every launch that is kept. After the process table: a launch that it does not have yet is of nothing that lives.
+    `with_exits`: only those who look at ended sessions need them."""
+    kept, problems = launches.read_all(env)
+    claimed = {one.process.key: one for one in located}
+    found = []
+    for launch in kept:
+        folder = os.path.dirname(launch.path or "")
+        found.append(
+            Launched(
+                launch,
+                launch.session_id or printed_id(launch, folder),
+                tuple(agents_of(launch, claimed, processes)),
+                tuple(launches.exits_in(folder)) if with_exits else (),
+            )
+        )
+    return found, problems
+
+
+def printed_id(launch: Launch, folder: str) -> str | None:
+    if not launch.one_shot or launch.agent not in TABLE:
+        return None
+    try:
+        with open(os.path.join(folder, launches.OUTPUT), "rb") as file:
+            output = file.read(OUTPUT_READ)
+    except OSError:
+        return None
+    return load_control(launch.agent).printed_id(output) if output else None
+
+
+def agents_of(launch: Launch, claimed: Mapping[ProcessKey, Claimed], processes: Processes) -> list[ProcessKey]:
+    """The process that was started, if it is an agent; else the agents that it runs as its wrapper. What an agent runs
+    is not looked at: an agent below an agent is a tool of it."""
+    first = child_of(launch, processes)
+    front = [first] if first is not None else []
+    found = []
+    seen: set[int] = set()
+    while front:
+        process = front.pop()
+        if process.pid in seen:
+            continue
+        seen.add(process.pid)
+        one = claimed.get(process.key)
+        if one is not None and one.role in (AGENT, SPARE, DAEMON):
+            found += [process.key] if launch.agent == one.agent.NAME else []
+        else:
+            front += processes.children(process.pid)
+    return found
+
+
+def child_of(launch: Launch, processes: Processes) -> Process | None:
+    """In another PID namespace it has another number there, and the same start."""
+    if launch.child.boot != processes.boot:
+        return None
+    return processes.alive(launch.child) or processes.find(launch.child.pid, launch.child.start)
+
+
+def add_links(found: list[Launched], readings: list[Reading], located: list[Claimed]) -> None:
+    """Before an agent has written who it is: a one-shot run of ours is on the session that was chosen for it, or that
+    it printed first. Where its own store says which, that is believed alone."""
+    linked = {link.key for reading in readings for link in list(reading.links)}
+    by_key = {one.process.key: one for one in located}
+    for one in found:
+        launch = one.launch
+        if one.session_id is None or not (launch.headless and launch.one_shot):
+            continue
+        for key in one.agents:
+            claimed = by_key[key]
+            chosen = launch.session_id is not None
+            if key in linked or (chosen and one.session_id not in (claimed.details.argv or ())):
+                continue
+            for reading in readings:
+                if reading.agent is claimed.agent and claimed.root == reading.store.root:
+                    reading.links.append(link_of(one, key, reading, chosen=chosen))
+                    break
+
+
+def link_of(one: Launched, key: ProcessKey, reading: Reading, *, chosen: bool) -> Link:
+    how = "launched by us with this id, which is in its arguments" if chosen else "launched by us, and printed this id"
+    fact = Evidence("launch", f"pid {key.pid}: {how}", one.launch.path, key.pid)
+    return Link(
+        reading.agent.NAME,
+        one.session_id or "",
+        reading.store.root,
+        key,
+        how,
+        path=one.launch.path,
+        evidence=(fact,),
+    )
