@@ -47,6 +47,8 @@ ORDER = (
     "launching",
     "retention",
     "runner",
+    "watching",
+    "waiting",
     "cli",
 )
 ANYTHING_LAZILY = ("__init__", "__main__")

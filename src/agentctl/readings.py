@@ -35,6 +35,7 @@ class Scope(Value):
     agents: tuple[str, ...] | None = None
     since: float | None = None  # None: only what is alive or unknown
     prefix: str | None = None
+    ids: tuple[str, ...] | None = None  # these very sessions, and no other
     children: bool = False
     tokens: bool = False
 
@@ -143,6 +144,7 @@ def read_records(
     def run() -> None:
         if scope.prefix is not None:
             matches.update(reading.store.find(scope.prefix))
+        matches.update(scope.ids or ())
         # What a process is on, or may be on. One that is surely gone has ended: read only if ended ones are asked for.
         unsettled = [link for link in reading.links if not surely_gone(link, reading, processes)]
         wanted = dict.fromkeys(link.id for link in unsettled)

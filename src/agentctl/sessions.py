@@ -111,6 +111,7 @@ class Look(Value):
     moving: bool  # a session was written after the process table was read
     stamps: dict[str, Stamp]  # of the records, as they were when this look read them
     stalled: dict[tuple[str, str], str]  # (agent, root) of the stores that did not answer, and what was said of them
+    readings: tuple[Reading, ...] = ()  # the stores, as they were read
 
 
 def look(
@@ -133,7 +134,7 @@ def look(
         located = locate(claim_all(agents, processes), found, env)
 
     in_parallel([(one, link_all(one, of_store(located, one), processes)) for one in found if one.usable])
-    ended_too = scope.since is not None or scope.prefix is not None
+    ended_too = any(asked is not None for asked in (scope.since, scope.prefix, scope.ids))
     launches, launch_problems = launched.read(env, located, processes, with_exits=ended_too)
     launched.add_links(launches, found, located)
     claims = tuple(place(located, found))
@@ -165,6 +166,7 @@ def look(
         moving=any(session.process == UNKNOWN and session.id in newer for session in shown),
         stamps={path: stamp for reading in found for path, stamp in list(reading.stamps.items())},
         stalled={(one.agent.NAME, one.store.root): one.unread or "" for one in found if one.stalled},
+        readings=tuple(found),
     )
 
 
@@ -198,6 +200,8 @@ def snapshot(agents: list[Agent]) -> Processes:
 
 
 def in_scope(session: Session, scope: Scope) -> bool:
+    if scope.ids is not None:
+        return session.id in scope.ids
     if scope.prefix is not None:
         return session.id.startswith(scope.prefix)
     if session.parent is not None and not scope.children:

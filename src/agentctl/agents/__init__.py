@@ -81,6 +81,10 @@ if TYPE_CHECKING:
         def children(self, id: str) -> Sequence[str]:
             """Ids of the sub-agents of a session."""
 
+        def watched(self, id: str) -> Sequence[str]:
+            """Paths whose change may mean that this session changed: files and folders, there or not yet, and the
+            socket of whoever knows more than they show. Nothing that follows from it is believed."""
+
         def messages(self, id: str, count: int) -> Page:
             """The newest messages of a session, read from the end: no transcript is too long."""
 

@@ -370,6 +370,17 @@ class Store:
             evidence=(Evidence("store", tail.reason, path),),
         )
 
+    def watched(self, id: str) -> Sequence[str]:
+        """Every process keeps its file in one folder; a background job has one more."""
+        found = [f"{self.root}/sessions"]
+        path = self._any_transcript(id)
+        cwds = [file.get("cwd") for file in self._registered.values() if self._session_of(file) == id]
+        folders = [folder for cwd in cwds if isinstance(cwd, str) for folder in self._folders_of(cwd)]
+        found += [path] if path else [f"{folder}/{id}.jsonl" for folder in folders] or [f"{self.root}/projects"]
+        jobs = [short for short, worker in self._roster.items() if worker.get("sessionId") == id]
+        found += [path for short in jobs for path in (f"{self.root}/jobs/{short}", f"{self.root}/daemon/roster.json")]
+        return found
+
     def messages(self, id: str, count: int) -> Page:
         path = self._any_transcript(id)
         return jsonl.newest(path, count, messages_of) if path else Page(())

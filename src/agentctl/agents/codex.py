@@ -71,6 +71,7 @@ OTHER_COMMANDS = frozenset(
     "login logout mcp mcp-server plugin completion update doctor sandbox debug execpolicy apply archive unarchive "
     "delete cloud features agents help queue remote-control".split()
 )
+SOCKET = "app-server-control/app-server-control.sock"
 ASKS = "request_user_input"  # a tool that does nothing but ask the person: unanswered, it waits
 DAY = 24 * 60 * 60
 TOKEN_LIMIT = 256 * 1024 * 1024
@@ -188,7 +189,7 @@ class Store:
     def _ask_daemon(self, processes: Processes, links: list[Link]) -> None:
         owner = self._live_daemon(processes)
         ids = [link.id for link in links if owner is not None and link.key == owner.key]
-        socket_path = f"{self.root}/app-server-control/app-server-control.sock"
+        socket_path = f"{self.root}/{SOCKET}"
         if owner is None or not ids or not os.path.exists(socket_path):
             return
         from agentctl.agents import codex_socket
@@ -351,6 +352,13 @@ class Store:
             if child and child > id and read_head(f"{folder}/{name}").parent == id:
                 found.append(child)
         return sorted(found)
+
+    def watched(self, id: str) -> Sequence[str]:
+        """Its lock and its rollout. What its daemon waits for is in neither: there it is the daemon's socket, too."""
+        found = [f"{self.root}/thread-writer-locks/{id}.lock"]
+        path = self._rollout(id)
+        found += [path] if path else [f"{self.root}/sessions/{day}" for day in days_of(id)[:1]]
+        return [*found, f"{self.root}/{SOCKET}"] if id in self._answers else found
 
     def messages(self, id: str, count: int) -> Page:
         path = self._rollout(id)

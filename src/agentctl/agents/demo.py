@@ -213,6 +213,9 @@ class Store:
             evidence=(Evidence("store", tail.reason, path),),
         )
 
+    def watched(self, id: str) -> Sequence[str]:
+        return (f"{self._sessions}/{id}",)
+
     def messages(self, id: str, count: int) -> Page:
         return jsonl.newest(self._events(id), count, messages_of)
 

@@ -302,6 +302,15 @@ class Store:
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         return self._sessions.record(NAME, id, tokens=tokens)
 
+    def watched(self, id: str) -> Sequence[str]:
+        """What it stores of all sessions is in one file, with a second one for what came last; who asks is in its
+        log. Not the folder: whoever reads a database makes and removes a file beside it."""
+        found = [path + end for path in self._sessions.databases for end in ("", "-wal")]
+        reading = self._sessions.read(id)
+        if reading is not None and reading.row.path and reading.row.path not in found:
+            found += [reading.row.path, f"{self.root}/storage/message/{id}"]
+        return [*found, *sorted(self._logs)]
+
     def messages(self, id: str, count: int) -> Page:
         from agentctl.agents import opencode_messages
 
