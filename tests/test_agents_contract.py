@@ -98,6 +98,25 @@ def test_reading_changes_nothing(world: FixtureWorld, agent: str, state: str) ->
     assert everything() == before
 
 
+@pytest.mark.parametrize(("world", "agent", "state"), CASES, indirect=["world"])
+def test_what_may_tell_of_a_session_can_be_watched(world: FixtureWorld, agent: str, state: str) -> None:
+    """Paths of its store, each there or with a parent that is; the same answer each time, and nothing is touched."""
+    home = Path(world.env["HOME"])
+    before = sorted(home.rglob("*"))
+    look = sessions.settled_look(sessions.Scope(agents=(NAMES[agent],), since=0.0, children=True), world.env)
+    assert look.answer.sessions or EXPECTED[agent][state].get("sessions") == 0
+    for session in look.answer.sessions:
+        (store,) = [one.store for one in look.readings if one.store.root == session.store]
+        paths = store.watched(session.id)
+        assert all(Path(path).is_relative_to(store.root) for path in paths)
+        # What it was judged by is among them, or in a folder that is.
+        judged_by = [link.path for link in look.world.links if link.id == session.id]
+        for path in filter(None, (session.path, *judged_by)):
+            assert any(Path(path).is_relative_to(one) for one in paths), path
+        assert list(store.watched(session.id)) == list(paths)
+    assert sorted(home.rglob("*")) == before
+
+
 def case(agent: str, state: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("world", [(agent, state)], indirect=True)
 

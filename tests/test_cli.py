@@ -55,7 +55,7 @@ def test_version_and_help(home: Home) -> None:
     assert ctl(home, "--version").stdout == f"agentctl {agentctl.__version__}\n"
     for words in ((), ("--help",), ("help",)):
         assert "examples:" in ctl(home, *words).stdout
-    for verb in ("list", "status", "why", "agents"):
+    for verb in ("list", "status", "why", "wait", "agents"):
         assert "examples:" in ctl(home, verb, "--help").stdout
         assert ctl(home, "help", verb).stdout == ctl(home, verb, "--help").stdout
 

@@ -8,8 +8,9 @@ import time
 
 from agentctl.cli import output
 from agentctl.errors import AgentctlError, NotFound
-from agentctl.model import GONE
+from agentctl.model import GONE, ProcessKey
 from agentctl.sessions import Scope, one, open_store_of, query
+from agentctl.watching import ENDED, Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ examples:
   agentctl peek 3f2a -f              and what comes
   agentctl peek 3f2a --json          {"schema": 1, "session": {...}, "messages": [...]}; with -f one message a line
 """
-PAUSE = 0.25
-JUDGE_EVERY = 1.0
+JUDGE_EVERY = 1.0  # seconds, at most, while files change; the end of its process is looked at at once
 RESULT_LINES = 4
 NAMES = {"user": "you", "assistant": "agent", "tool": "tool", "result": "", "note": "note"}
 COLOURS = {"user": "running", "assistant": "idle", "tool": "unknown", "result": "done", "note": "waiting"}
@@ -72,27 +72,31 @@ def follow(session: Session, store: Store, cursor: object, as_json: bool) -> Non
     """Show what is added. A session is over when its process is gone and nothing more came; one whose process went
     on to another session is followed there."""
     judged = 0.0
-    while True:
-        page = read(session, store.messages_after, cursor)
-        if page.restarted:
-            print("the transcript was replaced: from its beginning", file=sys.stderr)
-        show(page, as_json)
-        cursor = page.cursor
-        if page.messages:
-            continue
-        if time.monotonic() - judged >= JUDGE_EVERY:
-            now, judged = again(session), time.monotonic()
-            if now is None or now.process == GONE:
-                moved = successor(session)
-                show(read(session, store.messages_after, cursor), as_json)
-                if moved is None:
-                    print(f"ended: {now.status if now else 'its record is gone'}", file=sys.stderr)
-                    return
-                print(f"goes on as {moved.id}", file=sys.stderr)
-                session, store, cursor = moved, open_store_of(moved), None
+    with Watch() as watch:
+        while True:
+            keys = (ProcessKey.parse(entry.get("key")) for entry in session.processes)
+            new = watch.cover((key for key in keys if key), store.watched(session.id))
+            page = read(session, store.messages_after, cursor)
+            if page.restarted:
+                print("the transcript was replaced: from its beginning", file=sys.stderr)
+            show(page, as_json)
+            cursor = page.cursor
+            if page.messages:
                 continue
-            session = now
-        time.sleep(PAUSE)
+            if new or time.monotonic() - judged >= JUDGE_EVERY:
+                now, judged = again(session), time.monotonic()
+                if now is None or now.process == GONE:
+                    moved = successor(session)
+                    show(read(session, store.messages_after, cursor), as_json)
+                    if moved is None:
+                        print(f"ended: {now.status if now else 'its record is gone'}", file=sys.stderr)
+                        return
+                    print(f"goes on as {moved.id}", file=sys.stderr)
+                    session, store, cursor = moved, open_store_of(moved), None
+                    continue
+                session = now
+            if watch.sleep() == ENDED:
+                judged = 0.0
 
 
 def again(session: Session) -> Session | None:
