@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentctl import sessions
+from agentctl import sessions, waiting
 from agentctl.agents import claude_files, codex_socket
 from agentctl.model import ALIVE, GONE, Answer, Process, ProcessKey, Session
 from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
@@ -115,6 +115,17 @@ def test_what_may_tell_of_a_session_can_be_watched(world: FixtureWorld, agent: s
             assert any(Path(path).is_relative_to(one) for one in paths), path
         assert list(store.watched(session.id)) == list(paths)
     assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("world", "agent", "state"), CASES, indirect=["world"])
+def test_waiting_for_no_time_says_how_it_stands(world: FixtureWorld, agent: str, state: str) -> None:
+    """Each session and sub-agent by its id: the exit code follows from its status."""
+    for session in ask(world, agent, since=0.0, children=True).sessions:
+        found = waiting.wait([session.id], timeout=0.0, env=world.env)
+        (waited,) = found.waited
+        assert (waited.id, waited.status) == (session.id, session.status)
+        code = waiting.decide(session, None)[0]
+        assert found.exit_code == (124 if code is None or session.last_turn == "interrupted" != session.turn else code)
 
 
 def case(agent: str, state: str) -> pytest.MarkDecorator:

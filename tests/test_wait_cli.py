@@ -109,9 +109,10 @@ def test_json_is_an_object_a_line(home: Home) -> None:
 
 def test_the_time_is_over(home: Home) -> None:
     id, _ = home.start("[[sleep:300]]")
-    code, lines, errors = Program(home, id, "--timeout", "0.1s").end()
+    wait = Program(home, id, "--timeout", "0.1s")
+    code, lines, errors = wait.end()
     assert (code, lines) == (124, [f"{id} running"])
-    assert errors == "agentctl: timed out after 0.1s\n"
+    assert (wait.first + errors).endswith("agentctl: timed out after 0.1s\n")
 
 
 def test_ctrl_c_ends_it_in_silence(home: Home) -> None:

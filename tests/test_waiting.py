@@ -49,9 +49,9 @@ class Looks:
         self.gate = threading.Event()
         self.gate.set()
 
-    def __call__(self, scope: Any, env: Any) -> Look:
+    def __call__(self, *given: Any) -> Look:
         assert self.gate.wait(TIMEOUT)
-        found = sessions.settled_look(scope, env)
+        found = sessions.settled_look(*given)
         self.made.append(found.answer.sessions)
         return found
 
@@ -76,7 +76,7 @@ class Waiting:
         assert self._waits.wait(TIMEOUT)
 
     def _run(self, home: Home | World, ids: tuple[str, ...], options: Any) -> None:
-        options = {"timeout": TIMEOUT, **options}
+        options = {"timeout": 3 * TIMEOUT, **options}
         try:
             begun = lambda targets: self._waits.set()  # noqa: E731
             self.result = waiting.wait(ids, env=home.env, begun=begun, told=self.told.append, **options)
@@ -86,7 +86,7 @@ class Waiting:
             self._waits.set()
 
     def end(self) -> Result:
-        self._thread.join(2 * TIMEOUT)
+        self._thread.join(4 * TIMEOUT)
         assert self.error is None, self.error
         assert self.result is not None
         return self.result
@@ -119,13 +119,14 @@ def test_it_ends_by_itself(home: Home, then: str, code: int, status: str, until:
 
 @pytest.mark.parametrize("until", [None, "idle", "waiting", "ended"])
 @pytest.mark.parametrize("way", ["kill", "terminate"])
-def test_it_is_ended_by_somebody(home: Home, until: str | None, way: str) -> None:
+def test_it_is_ended_by_somebody(home: Home, until: str | None, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "FINISHING", TIMEOUT)
     id, child = home.start("[[sleep:300]]")
     wait = Waiting(home, id, until=until)
     getattr(child, way)()
     result = wait.end()
     assert (result.exit_code, result.waited[0].status) == (7, "stopped")
-    assert wait.words() == ["running -> stopped"]
+    assert wait.words()[-1].endswith("-> stopped")  # in its last moments it may have been seen as idle
 
 
 @pytest.mark.parametrize(("prompt", "code"), [("x", 0), ("[[fail:no]]", 6)])
@@ -142,7 +143,7 @@ def test_a_question_ends_the_wait_and_its_answer_the_next(home: Home) -> None:
     wait = Waiting(home, id)
     (home.root.parents[1] / "go").touch()
     result = wait.end()
-    assert (result.exit_code, result.waited[0].status) == (0, "waiting")
+    assert (result.exit_code, result.waited[0].status) == (0, "waiting"), result
     assert [(change.after, change.why) for change in wait.told] == [("waiting", "permission to run: make tea")]
     wait = Waiting(home, id, until="idle")
     answer(home, id)
@@ -153,7 +154,7 @@ def test_a_failed_turn_is_one_whether_its_process_lives_or_not(home: Home) -> No
     id, _ = home.start("[[fail:no]] [[idle]]")
     home.wait_for_status(id, "idle")
     result = Waiting(home, id).end()
-    assert (result.exit_code, result.waited[0].status) == (6, "idle")
+    assert (result.exit_code, result.waited[0].status) == (6, "idle"), result
 
 
 def test_the_time_is_over(home: Home) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import sys
 import threading
 import time
+from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -105,6 +107,20 @@ def test_neither_reading_nor_a_neighbour_wakes(watch: Watch, tmp_path: Path) -> 
     assert nothing(watch)
     path.write_text("b")
     assert sleep(watch) == CHANGED
+
+
+def test_a_database_wakes_when_it_is_written_not_when_it_is_read(watch: Watch, tmp_path: Path) -> None:
+    path = str(tmp_path / "db")
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("pragma journal_mode=wal")
+        writer.execute("create table t (x)")
+        watch.cover([], [path, f"{path}-wal"])
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
+            assert reader.execute("select count(*) from t").fetchall() == [(0,)]
+        assert nothing(watch)
+        writer.execute("insert into t values (1)")
+        writer.commit()
+        assert sleep(watch) == CHANGED
 
 
 def test_what_is_written_into_a_folder(watch: Watch, tmp_path: Path) -> None:

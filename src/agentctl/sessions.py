@@ -48,12 +48,15 @@ def query(scope: Scope, env: Mapping[str, str] | None = None) -> Answer:
     return settled_look(scope, env).answer
 
 
-def settled_look(scope: Scope, env: Mapping[str, str] | None = None) -> Look:
-    """Look, and look again at what cannot be told at one moment. For those who act on it there is the world, too."""
+def settled_look(
+    scope: Scope, env: Mapping[str, str] | None = None, silent: Mapping[tuple[str, str], str] | None = None
+) -> Look:
+    """Look, and look again at what cannot be told at one moment. For those who act on it there is the world, too.
+    `silent`: stores (agent, root) that are known not to answer, and why."""
     environment = dict(os.environ if env is None else env)
     agents = load_all(chosen(scope.agents))
     stamps: dict[str, Stamp] = {}
-    stalled: dict[tuple[str, str], str] = {}
+    stalled = dict(silent or {})
     for attempt in range(LOOKS):
         found = look(agents, scope, environment, stamps, stalled)
         # Look again at two states that look alike for a moment (once), and at what was written while we looked.

@@ -43,7 +43,8 @@ ENDS = {"done": OK, "failed": TURN_FAILED, "stopped": STOPPED}
 UNSURE = 5.0  # seconds for an unknown that may pass
 FINISHING = 0.5  # an agent that was stopped and is about to end looks like one at its prompt
 PASSING = frozenset(("newer", "candidate", "supervised", "unread", "parent"))  # rules whose unknown may pass
-LOOKS_IN_A_ROW = 3  # for what was not watched before; then it sleeps, however much is new
+LOOKS_IN_A_ROW, BREATH = 3, 0.2  # for what was not watched before; then a rest, however much is new
+FORGET_STALLED = 60.0  # seconds after which a store that did not answer, and has none of ours, is tried again
 
 
 class Seen(Value):
@@ -104,7 +105,12 @@ class Target:
 
     @property
     def id(self) -> str | None:
+        """Of its session, also of one that it is to have; None: nobody knows yet."""
         return self.session.id if self.session else self.launch.session_id if self.launch else None
+
+    @property
+    def session_id(self) -> str | None:
+        return self.session.id if self.session else None
 
     @property
     def launch_id(self) -> str | None:
@@ -147,13 +153,12 @@ def wait(
     environment = dict(os.environ if env is None else env)
     deadline = None if timeout is None else time.monotonic() + timeout
     targets = find(ids, group, environment)
-    looks = 0
-    announced = False
+    looks, announced, stalled = 0, False, Stalled()
     with Watch() as watch:
         while True:
             started = time.monotonic()
             waiting = [target for target in targets if not target.over]
-            looked = look_at(waiting, environment)
+            looked = look_at(waiting, environment, stalled)
             for target in waiting:
                 if (change := observe(target, looked, until)) is not None:
                     told(change)
@@ -164,11 +169,12 @@ def wait(
             if not announced:
                 announced = True
                 begun(left)
-            looks += 1
-            if cover(watch, left, looked) and looks < LOOKS_IN_A_ROW:
+            new = cover(watch, left, looked)
+            looks = looks + 1 if new else 0
+            if 0 < looks < LOOKS_IN_A_ROW:
                 continue
-            looks = 0
-            moments = [deadline, *(target.settles_at() for target in left)]
+            breath = time.monotonic() + BREATH if new else None
+            moments = [deadline, breath, *(target.settles_at() for target in left)]
             watch.sleep(min((moment for moment in moments if moment is not None), default=None))
 
 
@@ -194,7 +200,9 @@ def observe(target: Target, looked: Looked, until: str | None) -> Transition | N
     elif before.status == seen.status:
         return None
     pid = seen.key.pid if seen.key else None
-    return Transition(target.id, target.launch_id, target.agent, before.status, seen.status, why, pid, time.time())
+    return Transition(
+        target.session_id, target.launch_id, target.agent, before.status, seen.status, why, pid, time.time()
+    )
 
 
 def session_seen(target: Target, session: Session | None, looked: Looked, until: str | None) -> Seen:
@@ -261,7 +269,9 @@ def result(targets: list[Target], first: bool) -> Result:
         unsettled = UNTOLD if seen.status == UNKNOWN else TIMED_OUT
         code = seen.code if target.over and seen.code is not None else unsettled
         end = target.exit if session is None else None
-        found.append(Waited(target.id, target.launch_id, target.agent, seen.status, seen.why, code, session, end))
+        found.append(
+            Waited(target.session_id, target.launch_id, target.agent, seen.status, seen.why, code, session, end)
+        )
     counted = [one.exit_code for one, target in zip(found, targets, strict=True) if target.over]
     codes = counted[:1] if first and counted else [one.exit_code for one in found]
     return Result(tuple(found), next(code for code in WORST if code in codes))
@@ -313,7 +323,28 @@ class Looked:
             yield from (key for key in own if self.processes.alive(key))
 
 
-def look_at(targets: list[Target], env: Mapping[str, str]) -> Looked:
+class Stalled:
+    """The stores that did not answer, as far as we do not wait for what is in them. Each try leaves a thread behind,
+    and a wait may be long: so they are not tried at each look."""
+
+    def __init__(self) -> None:
+        self._stores: dict[tuple[str, str], str] = {}
+        self._since = 0.0
+
+    def known(self, now: float) -> dict[tuple[str, str], str]:
+        if now - self._since >= FORGET_STALLED:
+            self._stores = {}
+        return dict(self._stores)
+
+    def note(self, looked: Looked, targets: list[Target], now: float) -> None:
+        ours = {(target.agent, target.session.store) for target in targets if target.session}
+        found = {name: why for look in looked.looks for name, why in look.stalled.items() if name not in ours}
+        if found and not self._stores:
+            self._since = now
+        self._stores.update(found)
+
+
+def look_at(targets: list[Target], env: Mapping[str, str], stalled: Stalled) -> Looked:
     for target in targets:
         target.learn_exit(env)
     named = [target for target in targets if target.id is not None and resolve(target.agent)]
@@ -325,12 +356,15 @@ def look_at(targets: list[Target], env: Mapping[str, str]) -> Looked:
     if others:
         since = min(launch.created_at for launch in others)
         scopes.append(Scope(agents=tuple(sorted({launch.agent for launch in others})), since=since))
-    return Looked([settled_look(scope, env) for scope in scopes])
+    now = time.monotonic()
+    looked = Looked([settled_look(scope, env, stalled.known(now)) for scope in scopes])
+    stalled.note(looked, targets, now)
+    return looked
 
 
 def cover(watch: Watch, targets: list[Target], looked: Looked) -> bool:
     keys = {key for target in targets for key in looked.keys(target)}
-    paths: set[str] = set()
+    found: dict[Reading, list[str]] = {}
     jobs = []
     blind = any(target.settles_at() is not None for target in targets)
     for look in looked.looks:
@@ -338,12 +372,14 @@ def cover(watch: Watch, targets: list[Target], looked: Looked) -> bool:
             theirs = [target.id for target in targets if target.id and concerns(reading, target)]
             blind = blind or bool(theirs and reading.incomplete)
             if theirs and reading.usable:
-                jobs.append((reading, note_paths(reading, theirs, paths)))
+                jobs.append((reading, note_paths(reading, theirs, found)))
             elif theirs:
-                paths.add(reading.store.root)
+                found[reading] = [reading.store.root]
     in_parallel(jobs)
+    blind = blind or any(reading not in found for reading, _ in jobs)
+    paths = {path for several in list(found.values()) for path in several}  # one that stalled may still come
     paths |= {os.path.dirname(target.launch.path) for target in targets if target.launch and target.launch.path}
-    return watch.cover(keys, set(paths), blind=blind)
+    return watch.cover(keys, paths, blind=blind)
 
 
 def concerns(reading: Reading, target: Target) -> bool:
@@ -353,11 +389,13 @@ def concerns(reading: Reading, target: Target) -> bool:
     return target.session is None or target.session.store == reading.store.root or target.id in reading.records
 
 
-def note_paths(reading: Reading, ids: list[str], paths: set[str]) -> Callable[[], None]:
+def note_paths(reading: Reading, ids: list[str], found: dict[Reading, list[str]]) -> Callable[[], None]:
     def run() -> None:
+        paths: list[str] = []
         for id in ids:
-            paths.update(reading.store.watched(id))
+            paths += reading.store.watched(id)
             reading.progress += 1
+        found[reading] = paths
 
     return run
 

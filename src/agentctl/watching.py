@@ -37,7 +37,8 @@ PAUSES = (1.0, 15.0)  # seconds without a wake-up, the first and the longest, wh
 BLIND_PAUSES = (0.5, 2.0)  # the same where something is not
 GAPS = (0.1, 1.0)  # between two wake-ups by files, the least and, while they go on and on, the most
 
-MODIFY, ATTRIB, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x4, 0x40, 0x80, 0x100, 0x200
+# Not IN_ATTRIB: SQLite sets the owner of a file that it reads, and whoever reads would wake itself.
+MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
 DELETE_SELF, MOVE_SELF, OVERFLOW, IGNORED = 0x400, 0x800, 0x4000, 0x8000
 ONLY_DIRECTORY, MASK_ADD = 0x01000000, 0x20000000
 COMES_OR_GOES = CREATE | DELETE | MOVED_FROM | MOVED_TO
@@ -248,9 +249,7 @@ def arm(one: Arming, files: Inotify) -> Callable[[], None]:
             kind = os.stat(one.path).st_mode
         except OSError:
             return
-        number = files.add(
-            one.path, MODIFY | ATTRIB | DELETE_SELF | MOVE_SELF | (COMES_OR_GOES if stat.S_ISDIR(kind) else 0)
-        )
+        number = files.add(one.path, MODIFY | DELETE_SELF | MOVE_SELF | (COMES_OR_GOES if stat.S_ISDIR(kind) else 0))
         if number is not None:
             one.watches.append((number, None))
         # What is said on a socket is in no file.
