@@ -40,6 +40,11 @@ class Facts:
     failures: tuple[Failure, ...]
     flags: tuple[tuple[str, ...], ...]
     background: Callable[[Stage, str], Key]
+    screen: tuple[str, ...]  # its interface in a process of its own
+    ready: str  # what that shows at its prompt
+    screen_code: int
+    screen_records_end: bool = False
+    screen_tool_survives: bool = False
     daemon_stays: bool = True
     kept: dict[str, tuple[int, bool]] = field(default_factory=dict)  # where a resumed session differs from its mode
     sandbox: dict[str, str] = field(default_factory=dict)  # the environment in which nothing is refused
@@ -98,6 +103,9 @@ CLAUDE = Facts(
     ),
     flags=(("--allowedTools", "Read", "Grep"), ("--add-dir", "/tmp", "/var"), ("--verbose", "-p")),
     background=claude_background,
+    screen=("--permission-mode", "default"),
+    ready=r"(?m)^❯",
+    screen_code=143,
     sandbox={"IS_SANDBOX": "1"},
     without={"stranger": "it is not interrupted: its daemon has a command for that"},
 )
@@ -143,6 +151,9 @@ CODEX = Facts(
     ),
     flags=(("--image", "/none.png", "/none2.png"), ("--json", "--skip-git-repo-check"), ("-c", "model_verbosity=low")),
     background=codex_background,
+    screen=("--no-daemon",),
+    ready="fake-model default",
+    screen_code=143,
 )
 
 # OpenCode
@@ -181,6 +192,10 @@ OPENCODE = Facts(
     ),
     flags=(("--file", "/etc/hostname", "/etc/hosts"), ("--print-logs", "--title", "a title"), ("--log-level", "ERROR")),
     background=opencode_background,
+    screen=(),
+    ready="Build · fake-model",
+    screen_code=0,
+    screen_records_end=True,
 )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.lab.stage import Run
 
 MODE = "controls"
-LIMIT = 220
+LIMIT = 400  # seconds: several runs each, of agents that take long to start on a busy machine
 OPENCODE = Package("opencode", "opencode-ai", "opencode", {"1.18.33": 180})
 FOLDER = Path("/tmp/lab")
 MEGABYTE = 1024 * 1024
@@ -155,8 +155,9 @@ def flags(stage: Stage, facts: Facts) -> None:
 
 
 def begin(stage: Stage, prompt: str) -> tuple[Run, Held]:
+    before = len(stage.server.entries)
     run = stage.launch(prompt)
-    entry = stage.request("bash" if prompt == TOOL else "slow")
+    entry = stage.request("bash" if prompt == TOOL else "slow", after=before)
     if prompt == TOOL:
         stage.tool("sleep 19")
     held = stage.held(str(entry.session))
@@ -201,6 +202,24 @@ def check_tool(stage: Stage, survives: bool) -> None:
             send(row.key, signal.SIGKILL)
     else:
         until(lambda: not any(is_alive(row.key) for row in sleeping), 10, "the end of its tool")
+
+
+def screen(stage: Stage, facts: Facts) -> None:
+    """A person's own interface, in mid-tool."""
+    running = stage.open(*facts.screen, tty=True)
+    running.wait_shown(facts.ready, 60)
+    running.type(TOOL)
+    entry = stage.request("bash")
+    stage.tool("sleep 19")
+    held = stage.held(str(entry.session))
+    expect("its process", held.process.pid, entry.pid)
+    way = stage.control.way_to_stop(held)
+    expect("the way", (way.signals, way.command, way.interrupt), (("SIGTERM",), None, None))
+    send(key_of(held), signal.SIGTERM)
+    expect("its exit code", running.wait_end(30), facts.screen_code)
+    session = stage.session(held.session.id, lambda one: one.status == "stopped")
+    expect("the end that it recorded", recorded_end(session), facts.screen_records_end)
+    check_tool(stage, facts.screen_tool_survives)
 
 
 def signals(stage: Stage, facts: Facts) -> None:
@@ -293,7 +312,7 @@ def stranger(stage: Stage, facts: Facts) -> None:
     try:
         interrupt(10.0)
     except AgentctlError as error:
-        expect("the reason names the process", "pid 1" in str(error), True, str(error))
+        expect("whether the reason names the process", "pid 1" in str(error), True, str(error))
     else:
         raise WrongAnswer("pid 1 was taken for the daemon")
     stage.session(held.session.id, lambda one: one.status == "running")
@@ -307,6 +326,7 @@ CHECKS: dict[str, Callable[[Stage, Facts], None]] = {
     "bypass": bypass,
     "flags": flags,
     "stop": stop,
+    "screen": screen,
     "signals": signals,
     "failures": failures,
     "unknown-id": unknown_id,
