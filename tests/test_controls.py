@@ -263,6 +263,7 @@ def test_opencode_goes_on_as_the_agent_of_its_last_prompt(tmp_path: Path) -> Non
     home.message("ses_a", 3, "assistant", agent="plan")
     one = session("opencode", "ses_a", cwd="/work", store=str(home.data), path=str(home.path))
     assert words("opencode", session=one) == f"{OPENCODE} --session ID --agent plan"
+    assert opencode_control.start(task(session=one)).env == {"OPENCODE_PERMISSION": '{"edit": "deny"}'}
     assert words("opencode", session=one, permissions=DEFAULT) == f"{OPENCODE} --session ID"
     assert words("opencode", session=one, flags=("--agent", "x")).count("--agent") == 1
     home.message("ses_a", 4, "user", agent="--auto")

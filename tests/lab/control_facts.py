@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ class Facts:
     modes: dict[str, tuple[int, bool]]  # mode -> (exit code, can it write a file)
     failures: tuple[Failure, ...]
     flags: tuple[tuple[str, ...], ...]
+    allow_edits: Callable[[Stage], None]  # in the person's own configuration
     background: Callable[[Stage, str], Key]
     screen: tuple[str, ...]  # its interface in a process of its own
     ready: str  # what that shows at its prompt
@@ -57,6 +59,11 @@ def without_flag(stage: Stage, flag: str, **more: Any) -> Run:
     plain = stage.home.folder / "plain"
     plain.mkdir(exist_ok=True)
     return stage.run(recipe._replace(argv=tuple(word for word in recipe.argv if word != flag)), plain)
+
+
+def configure(stage: Stage, path: str, **more: Any) -> None:
+    file = stage.home.folder / path
+    file.write_text(json.dumps(json.loads(file.read_text()) | more))
 
 
 # Claude Code
@@ -102,6 +109,7 @@ CLAUDE = Facts(
         Failure("a flag that it does not have", 1, more={"flags": ("--frobnicate",)}, says="unknown option"),
     ),
     flags=(("--allowedTools", "Read", "Grep"), ("--add-dir", "/tmp", "/var"), ("--verbose", "-p")),
+    allow_edits=lambda stage: configure(stage, ".claude/settings.json", permissions={"allow": ["Write", "Edit"]}),
     background=claude_background,
     screen=("--permission-mode", "default"),
     ready=r"(?m)^❯",
@@ -150,6 +158,7 @@ CODEX = Facts(
         Failure("a flag that it does not have", 2, more={"flags": ("--frobnicate",)}, says="unexpected argument"),
     ),
     flags=(("--image", "/none.png", "/none2.png"), ("--json", "--skip-git-repo-check"), ("-c", "model_verbosity=low")),
+    allow_edits=lambda stage: None,  # its configuration here has sandbox_mode = "workspace-write"
     background=codex_background,
     screen=("--no-daemon",),
     ready="fake-model default",
@@ -187,10 +196,11 @@ OPENCODE = Facts(
     failures=(
         Failure("an error of the API", 1, "[[err:400]]", status="failed"),
         Failure("a model that it does not have", 1, more={"model": "fake/none"}, status="stopped"),
-        Failure("permission refused", 0, "[[ask:touch forbidden]] [[text:x]]", says="auto-rejecting", status="stopped"),
+        Failure("permission refused", 0, "[[ask:touch forbidden]] [[text:x]]", says="auto-rejecting", status="done"),
         Failure("an agent that it does not have", 0, more={"flags": ("--agent", "none")}, status="done"),
     ),
     flags=(("--file", "/etc/hostname", "/etc/hosts"), ("--print-logs", "--title", "a title"), ("--log-level", "ERROR")),
+    allow_edits=lambda stage: configure(stage, "config/opencode/opencode.json", permission={"edit": "allow"}),
     background=opencode_background,
     screen=(),
     ready="Build · fake-model",

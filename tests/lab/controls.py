@@ -129,6 +129,18 @@ def modes(stage: Stage, facts: Facts) -> None:
     expect("the same, told to keep to its own", (run.process.returncode, allowed), facts.modes[DEFAULT], run.tail())
 
 
+def plan(stage: Stage, facts: Facts) -> None:
+    """Nothing is written where the person's own rules would allow it; nor when such a session goes on."""
+    facts.allow_edits(stage)
+    run, allowed = write(stage, "own")
+    expect("exit code and whether its own rules let it write", (run.process.returncode, allowed), (0, True), run.tail())
+    run, allowed = write(stage, PLAN, permissions=PLAN)
+    expect("the same, told to plan", (run.process.returncode, allowed), (0, False), run.tail())
+    session = stage.session(stage.printed(run), lambda one: one.process == "gone")
+    run, allowed = write(stage, "goes-on", session=session)
+    expect("the same, going on", (run.process.returncode, allowed), (0, False), run.tail())
+
+
 def write(stage: Stage, name: str, **more: object) -> tuple[Run, bool]:
     path = stage.home.work / name
     run = stage.launch(WRITE[stage.agent].format(path=path), **more)
@@ -323,6 +335,7 @@ CHECKS: dict[str, Callable[[Stage, Facts], None]] = {
     "ids": ids,
     "models": models,
     "modes": modes,
+    "plan": plan,
     "bypass": bypass,
     "flags": flags,
     "stop": stop,

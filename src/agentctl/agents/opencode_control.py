@@ -65,20 +65,20 @@ def start(task: Task) -> Recipe:
         tuple(argv),
         task.prompt.encode(errors="surrogateescape"),
         session_id=session.id if session else None,
-        env=rules(task),
+        env=rules(PLAN if mode == MODES[PLAN] else task.permissions, task.env),
         said=said,
     )
 
 
-def rules(task: Task) -> dict[str, str] | None:
+def rules(mode: str | None, env: Mapping[str, str]) -> dict[str, str] | None:
     """The rules of a mode, on top of those that the person's environment has."""
-    wanted = RULES.get(task.permissions or DEFAULT)
+    wanted = RULES.get(mode or DEFAULT)
     if wanted is None:
         return None
     import json
 
     try:
-        given = json.loads(task.env.get(PERMISSION) or "{}")
+        given = json.loads(env.get(PERMISSION) or "{}")
     except ValueError:
         given = None
     if not isinstance(given, dict):
