@@ -172,11 +172,17 @@ def test_an_editors_own_server_cannot_be_reached(tmp_path: Path) -> None:
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, *, busy: int, login: str | None = None) -> None:
-        """`busy`: for how many questions after the abort it still says so."""
+    def __init__(self, *, busy: int) -> None:
+        """`busy`: how many questions it answers so."""
         super().__init__(("127.0.0.1", 0), Handler)
-        self.busy, self.login = busy, login
+        self.busy = busy
+        self.login: str | None = None
+        self.silent = threading.Event()  # it does not answer the abort until this is set, as the real one in mid-tool
+        self.silent.set()
         self.asked: list[str] = []
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nobody waits for the answer of an abort."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -186,9 +192,12 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self) -> None:
+        self.server.asked.append(f"{self.command} {self.path}")
+        self.server.silent.wait(SECONDS)
         self._answer(True)
 
     def do_GET(self) -> None:
+        self.server.asked.append(f"{self.command} {self.path}")
         if "/session/status" not in self.path:
             self._answer([])
         else:
@@ -196,7 +205,6 @@ class Handler(BaseHTTPRequestHandler):
             self._answer({ID: {"type": "busy"}} if self.server.busy >= 0 else {"ses_other": {"type": "busy"}})
 
     def _answer(self, value: object) -> None:
-        self.server.asked.append(f"{self.command} {self.path}")
         wanted = self.server.login and "Basic " + base64.b64encode(self.server.login.encode()).decode()
         data = json.dumps(value).encode()
         self.send_response(200 if not wanted or self.headers.get("authorization") == wanted else 401)
@@ -210,6 +218,7 @@ def server() -> Iterator[Server]:
     with Server(busy=2) as one:
         threading.Thread(target=one.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         yield one
+        one.silent.set()
         one.shutdown()
 
 
@@ -220,9 +229,19 @@ def abort(holder: Held, seconds: float = SECONDS) -> None:
 
 
 def test_the_turn_is_aborted_in_its_directory_and_seen_to_end(tmp_path: Path, server: Server) -> None:
+    server.silent.clear()
     abort(held("opencode", "opencode serve", tmp_path))
-    assert server.asked[0] == f"POST /session/{ID}/abort?directory=/work%20dir"
-    assert len([one for one in server.asked if one.startswith("GET /session/status?directory=/work%20dir")]) == 3
+    told = [one for one in server.asked if "question" not in one and "permission" not in one]
+    asked = "GET /session/status?directory=/work%20dir"
+    assert sorted(told) == [asked, asked, asked, f"POST /session/{ID}/abort?directory=/work%20dir"]
+
+
+def test_where_no_turn_is_seen_the_answer_is_waited_for(tmp_path: Path, server: Server) -> None:
+    server.busy = 0
+    abort(held("opencode", "opencode serve", tmp_path))
+    server.silent.clear()
+    with pytest.raises(AgentctlError, match="did not abort"):
+        abort(held("opencode", "opencode serve", tmp_path), SHORT)
 
 
 def test_a_turn_that_is_not_aborted_is_a_failure(tmp_path: Path, server: Server) -> None:

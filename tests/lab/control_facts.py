@@ -117,7 +117,9 @@ CLAUDE = Facts(
     sandbox={"IS_SANDBOX": "1"},
     without={"stranger": "it is not interrupted: its daemon has a command for that"},
 )
-CLAUDE_OLDER = replace(CLAUDE, tool_survives=True, exits={**CLAUDE.exits, ("SIGINT", "tool"): 1})
+CLAUDE_OLDER = replace(
+    CLAUDE, tool_survives=True, screen_tool_survives=True, exits={**CLAUDE.exits, ("SIGINT", "tool"): 1}
+)
 
 # Codex
 
@@ -139,11 +141,11 @@ CODEX = Facts(
     exits={
         ("SIGINT", "tool"): 1,
         ("SIGINT", "model"): 1,
-        ("SIGTERM", "tool"): 143,
-        ("SIGTERM", "model"): 143,
-        ("SIGHUP", "tool"): 129,
-        ("SIGKILL", "tool"): 137,
-        ("SIGKILL", "model"): 137,
+        ("SIGTERM", "tool"): -15,
+        ("SIGTERM", "model"): -15,
+        ("SIGHUP", "tool"): -1,
+        ("SIGKILL", "tool"): -9,
+        ("SIGKILL", "model"): -9,
     },
     modes={DEFAULT: (0, True), PLAN: (0, False), EDITS: (0, True), BYPASS: (0, True)},
     failures=(
