@@ -45,6 +45,9 @@ ORDER = (
     "sessions",
     "launching",
     "retention",
+    "targets",
+    "ending",
+    "stopping",
     "runner",
     "cli",
 )
