@@ -53,9 +53,7 @@ class Outcome(Value):
 
     id: str | None
     agent: str | None
-    outcome: (
-        str  # STOPPED; OVER: it had ended before; NOT_STOPPED: something lives; ERROR: nothing was done, `said` why
-    )
+    outcome: str  # STOPPED; OVER: it had ended before; NOT_STOPPED: something lives; ERROR: `said` why
     launch_id: str | None = None
     ended: tuple[Ended, ...] = ()
     left: tuple[Left, ...] = ()

@@ -62,14 +62,14 @@ class Handle:
         return row is not None and row.suspended
 
     def send(self, number: signal.Signals) -> bool:
-        """False: it has ended already. Raises PermissionError."""
+        """False: it has ended already; the kernel takes a signal for a zombie, too. Raises PermissionError."""
+        if not self.alive():
+            return False
         try:
             if self._fd is not None:
                 signal.pidfd_send_signal(self._fd, number)
-            elif row_of(self.key) is not None:
-                os.kill(self.key.pid, number)
             else:
-                return False
+                os.kill(self.key.pid, number)
         except ProcessLookupError:
             return False
         return True
