@@ -52,7 +52,7 @@ class Left(Value):
 
 
 class Tree(Value):
-    tools: tuple[Process, ...] = ()  # what is ended with the agent, parents first
+    tools: tuple[Process, ...] = ()  # what is ended with the agent
     left: tuple[Left, ...] = ()
 
 
