@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from agentctl.ending import Ended, Living
     from agentctl.model import ProcessKey, Session
     from agentctl.processes import Processes
-    from agentctl.sessions import Look
     from agentctl.targets import Left
     from agentctl.world import World
 
@@ -38,6 +37,7 @@ COMMAND_PATIENCE = 30.0  # for an agent's own command, at the least
 # What a look cannot tell, though the process that held it is gone; the other doubts are about a process that may live.
 OVER_ALL_THE_SAME = ("unseen", "unread")
 MOVING = ("newer", "supervised")
+NOTHING_KEPT = "its agent kept nothing of it"
 
 STOPPED, OVER, NOT_STOPPED, ERROR = "stopped", "gone", "alive", "error"
 
@@ -231,9 +231,10 @@ class Stop:
             way.interrupt(self._options.grace)
         elif way.command is not None:
             run_command(way.command, max(self._options.grace, COMMAND_PATIENCE), self._env)
-        look = self._judge_until(session.id, at_rest, self._options.grace)
-        now = look.answer.sessions[0]
+        now = self._judge_until(session.id, at_rest, self._options.grace)
         seconds = time.monotonic() - began
+        if now is None:
+            return outcome_of(session, STOPPED, said=f"{NOTHING_KEPT}; {where}", seconds=seconds)
         if at_rest(now):
             return outcome_of(now, STOPPED, said=f"its turn was ended; {where}", seconds=seconds)
         said = f"its turn is {now.turn} after it was told to end; {where}"
@@ -244,24 +245,30 @@ class Stop:
     def _prove(self, outcome: Outcome) -> Outcome:
         """What the judge says now, from a new look at everything."""
         living = [one for one in outcome.living if one.part != "tool"]
-        look = self._judge_until(outcome.id or "", settled, 0.0 if living else PROOF_PATIENCE)
-        now = look.answer.sessions[0]
-        over = now.process == GONE or (now.process == UNKNOWN and now.rule in OVER_ALL_THE_SAME)
-        if over and not outcome.living:
-            return outcome._replace(outcome=STOPPED)
+        now = self._judge_until(outcome.id or "", settled, 0.0 if living else PROOF_PATIENCE)
         said = outcome.said
-        if now.process == ALIVE and not living:
+        if now is None:
+            over, said = not living, said or NOTHING_KEPT
+        else:
+            over = now.process == GONE or (now.process == UNKNOWN and now.rule in OVER_ALL_THE_SAME)
+        if over and not outcome.living:
+            return outcome._replace(outcome=STOPPED, said=said)
+        if now is not None and now.process == ALIVE and not living:
             said = f"pid {now.pid} is on it now: it was taken up again"
-        elif not over and not living:
+        elif now is not None and not over and not living:
             said = f"its process has ended, but {now.reason or 'its state is not known'}"
         return outcome._replace(outcome=NOT_STOPPED, said=said, exit_code=1)
 
-    def _judge_until(self, id: str, condition: Callable[[Session], bool], seconds: float) -> Look:
+    def _judge_until(self, id: str, condition: Callable[[Session], bool], seconds: float) -> Session | None:
+        """The session as it is judged now; None: an agent that had written nothing of it keeps nothing of it."""
         deadline = time.monotonic() + seconds
         while True:
-            look = examine(id, self._env)
-            if condition(look.answer.sessions[0]) or time.monotonic() >= deadline:
-                return look
+            try:
+                session = examine(id, self._env).answer.sessions[0]
+            except NotFound:
+                return None
+            if condition(session) or time.monotonic() >= deadline:
+                return session
             time.sleep(GLANCE)
 
     # What runs inside
