@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.lab import install, report
+from tests.lab import controls, install, report
 from tests.lab.agents import RECIPES
 from tests.lab.errors import LabError
 from tests.lab.isolation import REPOSITORY, wrap
@@ -69,12 +69,13 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--agent", help="only this agent")
     parser.add_argument("--version", help="this version of it instead of the pinned ones; `latest` is understood")
     parser.add_argument("--cell", help="only cells with this in their name: codex/headless/sigkill, or a part of it")
+    parser.add_argument("--controls", action="store_true", help="not the states: how they are started and stopped")
     parser.add_argument("--list", action="store_true", help="show the cells and stop")
     return parser.parse_args(words)
 
 
 def choose(args: argparse.Namespace) -> list[Cell]:
-    known = install.packages()
+    known = install.packages() | (controls.packages() if args.controls else {})
     if args.agent is not None and args.agent not in known:
         raise LabError(f"no agent {args.agent!r}; known: {', '.join(known)}")
     if args.version and not args.agent:
@@ -83,14 +84,14 @@ def choose(args: argparse.Namespace) -> list[Cell]:
     for agent, package in known.items():
         if args.agent not in (None, agent):
             continue
-        if agent not in RECIPES:
+        if agent not in RECIPES and not args.controls:
             raise LabError(f"versions.toml names {agent}, and there is no recipe for it")
         versions = [install.newest(package) if args.version == "latest" else args.version] if args.version else []
         for version in versions or package.versions:
-            found += cells(agent, version)
+            found += controls.cells(agent, version) if args.controls else cells(agent, version)
     if args.cell:
         found = [cell for cell in found if args.cell in cell.name]
-    elif not args.full:
+    elif not args.full and not args.controls:
         found = [cell for cell in found if cell.core]
     if not found:
         raise LabError(f"no such cell: {args.cell}; --list --full shows them")
@@ -99,7 +100,7 @@ def choose(args: argparse.Namespace) -> list[Cell]:
 
 def run_all(wanted: list[Cell], args: argparse.Namespace) -> int:
     began = time.monotonic()
-    known = install.packages()
+    known = install.packages() | controls.packages()
     needed = dict.fromkeys((cell.agent, cell.version) for cell in wanted)
     programs = {(agent, version): install.install(known[agent], version, say) for agent, version in needed}
     room = wrap([REPOSITORY, install.cache_folder(), Path(sys.prefix), Path(sys.base_prefix)])
@@ -124,7 +125,7 @@ def run_all(wanted: list[Cell], args: argparse.Namespace) -> int:
     failed = [result for result in results if not result.passed]
     if left:
         print(f"lab: processes left behind: {left}", file=sys.stderr)
-    if not args.cell:
+    if not args.cell and not args.controls:
         report.write(wanted, {result.cell: result.passed for result in results})
     skipped = f", {len(wanted) - len(played)} not applicable" if len(wanted) > len(played) else ""
     watched = sum(result.facts.get("samples", 0) for result in results)
@@ -156,7 +157,7 @@ class Rooms:
                 "--",
                 sys.executable,
                 "-m",
-                "tests.lab.cell",
+                "tests.lab.controls" if cell.mode == controls.MODE else "tests.lab.cell",
             ]
             command += [cell.agent, cell.version, cell.mode, cell.state, str(program), str(result)]
             said = self._run(command, cell)

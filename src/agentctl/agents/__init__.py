@@ -172,9 +172,22 @@ def option(argv: Sequence[str] | None, *flags: str) -> str | None:
 
 
 if TYPE_CHECKING:  # mypy holds every module to the protocol
-    from agentctl.agents import claude_code, codex, demo, opencode
+    from agentctl.agents import (
+        claude_code,
+        claude_code_control,
+        codex,
+        codex_control,
+        demo,
+        demo_control,
+        opencode,
+        opencode_control,
+    )
 
     _claude_code: Agent = claude_code
     _codex: Agent = codex
     _demo: Agent = demo
     _opencode: Agent = opencode
+    _claude_code_control: Control = claude_code_control
+    _codex_control: Control = codex_control
+    _demo_control: Control = demo_control
+    _opencode_control: Control = opencode_control

@@ -1,12 +1,14 @@
-"""Asks Codex's own daemon about the threads it has loaded: JSON-RPC over a websocket over its Unix socket.
+"""Speaks with Codex's own daemon about the threads it has loaded: JSON-RPC over a websocket over its Unix socket.
 
-Read only: `thread/loaded/list` and `thread/read`. The daemon is right about the threads it has loaded and wrong about
-all others (it calls a turn that another process runs `interrupted`), so nothing else is asked or believed.
+`ask` is read only: `thread/loaded/list` and `thread/read`. The daemon is right about the threads it has loaded and
+wrong about all others (it calls a turn that another process runs `interrupted`), so nothing else is asked or believed.
+`interrupt` is for those who stop a session.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import socket
@@ -19,11 +21,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
+PROBE = 0.05  # seconds between two looks at whether a turn has ended
 CLIENT = {"clientInfo": {"name": "agentctl", "title": "agentctl", "version": "1"}, "capabilities": {}}
 
 
 class Unanswered(Exception):
     """The daemon did not answer, or not in a way we understand."""
+
+
+class Stranger(Exception):
+    """Who listens there is not the process that it should be."""
 
 
 def ask(path: str, ids: Iterable[str], seconds: float = 1.0) -> tuple[int | None, dict[str, dict[str, Any]]]:
@@ -35,13 +42,39 @@ def ask(path: str, ids: Iterable[str], seconds: float = 1.0) -> tuple[int | None
             loaded = connection.call("thread/loaded/list", {}).get("data")
             found = {}
             for id in sorted(id for id in set(ids) if isinstance(loaded, list) and id in loaded):
-                thread = connection.call("thread/read", {"threadId": id}).get("thread")
-                status = thread.get("status") if isinstance(thread, dict) else None
-                if isinstance(status, dict):
+                if status := connection.status(id):
                     found[id] = status
             return connection.peer, found
     except (OSError, ValueError, struct.error) as error:
         raise Unanswered(str(error) or type(error).__name__) from error
+
+
+def interrupt(path: str, id: str, pid: int, seconds: float) -> None:
+    """End the active turn of a thread, and the commands that it leaves running, in the daemon that is this process."""
+    try:
+        with Connection(os.path.realpath(path), time.monotonic() + seconds) as connection:
+            if connection.peer != pid:
+                raise Stranger(f"{path} is answered by pid {connection.peer}, not by pid {pid} that runs it")
+            connection.call("initialize", {**CLIENT, "capabilities": {"experimentalApi": True}})
+            connection.notify("initialized")
+            if id not in (connection.call("thread/loaded/list", {}).get("data") or ()):
+                raise ValueError("it has not loaded this thread")
+            told = set()
+            while connection.status(id).get("type") == "active":
+                for turn in connection.call("thread/turns/list", {"threadId": id, "limit": 4}).get("data") or ():
+                    if turn.get("status") == "inProgress" and turn["id"] not in told:
+                        told.add(turn["id"])
+                        # Not waited for: about a turn that ends by itself at this moment there is never an answer.
+                        connection.post("turn/interrupt", {"threadId": id, "turnId": turn["id"]})
+                time.sleep(PROBE)
+            with contextlib.suppress(Failed):  # an older daemon, without experiments
+                connection.call("thread/backgroundTerminals/clean", {"threadId": id})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+        raise Unanswered(str(error) or type(error).__name__) from error
+
+
+class Failed(ValueError):
+    """It answered with an error."""
 
 
 class Connection:
@@ -85,15 +118,24 @@ class Connection:
         return pid
 
     def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        self._count += 1
-        self._send({"id": self._count, "method": method, "params": params})
+        self.post(method, params)
         while True:
             answer = self._message()
             if answer.get("id") == self._count and "method" not in answer:
                 result = answer.get("result")
                 if not isinstance(result, dict):
-                    raise ValueError(f"{method}: {answer.get('error')}")
+                    raise Failed(f"{method}: {answer.get('error')}")
                 return result
+
+    def post(self, method: str, params: dict[str, Any]) -> None:
+        """A call whose answer is passed over."""
+        self._count += 1
+        self._send({"id": self._count, "method": method, "params": params})
+
+    def status(self, id: str) -> dict[str, Any]:
+        thread = self.call("thread/read", {"threadId": id}).get("thread")
+        status = thread.get("status") if isinstance(thread, dict) else None
+        return status if isinstance(status, dict) else {}
 
     def notify(self, method: str) -> None:
         self._send({"method": method})

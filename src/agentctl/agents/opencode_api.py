@@ -1,4 +1,5 @@
-"""Asks an OpenCode process that serves HTTP what it does: three GET requests, for one directory at a time.
+"""Asks an OpenCode process that serves HTTP what it does: three GET requests, for one directory at a time. `abort` is
+for those who stop a session.
 
 Each directory is a world of its own to it, so `{}` says nothing of sessions of other directories. A directory that it
 has not opened yet it opens on being asked, so it is only asked about those it has open. A process is right about the
@@ -31,12 +32,13 @@ class Answer(Value):
     waiting: dict[str, str]  # session -> what it asks a person
 
 
-def ask(port: int, directory: str, seconds: float = SECONDS) -> Answer:
+def ask(port: int, directory: str, seconds: float = SECONDS, login: str | None = None) -> Answer:
+    """`login`: user:password, where the person has one for it."""
     deadline = time.monotonic() + seconds
     try:
-        status = get(port, "session/status", directory, deadline)
-        questions = get(port, "question", directory, deadline)
-        permissions = get(port, "permission", directory, deadline)
+        status = exchange("GET", port, "session/status", directory, deadline, login)
+        questions = exchange("GET", port, "question", directory, deadline, login)
+        permissions = exchange("GET", port, "permission", directory, deadline, login)
     except (OSError, ValueError, RecursionError) as error:
         raise Unanswered(str(error) or type(error).__name__) from error
     if not (isinstance(status, dict) and isinstance(questions, list) and isinstance(permissions, list)):
@@ -55,12 +57,25 @@ def ask(port: int, directory: str, seconds: float = SECONDS) -> Answer:
     return Answer(active, waiting)
 
 
-def get(port: int, path: str, directory: str, deadline: float) -> Any:
-    """One GET over a connection of its own, so that the end of the answer is the end of the connection."""
-    target = f"/{path}?directory={escaped(directory)}"
-    request = f"GET {target} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+def abort(port: int, id: str, directory: str, deadline: float, login: str | None = None) -> None:
+    """End the turn of a session; its tools are ended, too."""
+    try:
+        exchange("POST", port, f"session/{escaped(id)}/abort", directory, deadline, login)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unanswered(str(error) or type(error).__name__) from error
+
+
+def exchange(method: str, port: int, path: str, directory: str, deadline: float, login: str | None) -> Any:
+    """One request over a connection of its own, so that the end of the answer is the end of the connection."""
+    words = f"{method} /{path}?directory={escaped(directory)} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n"
+    if method == "POST":
+        words += "Content-Length: 0\r\n"
+    if login is not None:
+        import base64
+
+        words += f"Authorization: Basic {base64.b64encode(login.encode(errors='surrogateescape')).decode()}\r\n"
     with socket.create_connection(("127.0.0.1", port), left(deadline)) as connection:
-        connection.sendall(request.encode("ascii"))
+        connection.sendall(f"{words}Connection: close\r\n\r\n".encode("ascii"))
         answer = b""
         while True:
             connection.settimeout(left(deadline))

@@ -83,6 +83,7 @@ class ModelServer(ThreadingHTTPServer):
         self.identify = identify
         self.entries: list[Entry] = []
         self.unknown: list[str] = []  # requests that no wire knows
+        self.asked: dict[int, Ask] = {}  # by the number of their entries: what the model was asked, whole
         self.closing = threading.Event()
         self._file = log
         self._changed = threading.Condition()
@@ -170,6 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         ask = wire.read(path, body)
         due = plan(ask, side_calls=self.server.side_calls)
         number = self.server.next_number()
+        self.server.asked[number] = ask
         ids = tuple(
             (name.lower(), value)
             for name, value in self.headers.items()

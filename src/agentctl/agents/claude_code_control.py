@@ -1,0 +1,134 @@
+"""How Claude Code is started and stopped (measured: 2.1.197 and 2.1.325).
+
+A resumed session takes its model up again by itself, but not its permission mode: that is read from its transcript.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agentctl.agents.claude_code import ENV, NAME, is_native, roots
+from agentctl.agents.controls import REFUSES, check_flags, check_mode, has_flag, printed_objects
+from agentctl.errors import UsageError
+from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Held, Recipe, Task, Way
+from agentctl.stores import Torn, decode, lines_backward, read_json, real_path, text_or_none, whole_number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agentctl.model import Session
+
+SECOND_WRITER = True  # several may --resume one session at once: all register, and all append to its transcript
+MODES = {DEFAULT: None, PLAN: "plan", EDITS: "acceptEdits", BYPASS: "bypassPermissions"}
+MODE_FLAGS = ("--permission-mode", "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions")
+MODE_LIMIT = 8 * 1024 * 1024  # of a transcript, from its end: each prompt has the mode
+OURS = {
+    "--session-id": "the id is chosen by agentctl",
+    **dict.fromkeys(("--resume", "-r", "--continue", "-c"), "use `agentctl resume`"),
+    "--fork-session": "`agentctl resume` goes on with the session itself",
+    **dict.fromkeys(("--bg", "--background"), "a launch runs in the background by itself"),
+    **dict.fromkeys(("--output-format", "--input-format"), "agentctl reads its output and writes its input"),
+}
+
+
+def start(task: Task) -> Recipe:
+    check_mode(NAME, task.permissions, MODES)
+    check_flags(NAME, task.flags, OURS)
+    session = task.session
+    if session is not None and session.parent is not None:
+        raise UsageError(f"{session.id} is a sub-agent, which only its parent can go on with: resume {session.parent}")
+    id = session.id if session else new_id()
+    mode = MODES[task.permissions] if task.permissions else None
+    said = REFUSES if mode != MODES[BYPASS] else None
+    if session is not None and task.permissions is None and not has_flag(task.flags, *MODE_FLAGS):
+        mode = mode_of(session)
+        said = f"it goes on in its mode {mode}; {REFUSES}" if mode not in (None, "default") else REFUSES
+    argv = [
+        "claude",
+        *task.flags,  # first: some take all the words up to the next flag
+        "-p",
+        *("--output-format", "stream-json", "--verbose"),
+        *(("--resume", id) if session else ("--session-id", id)),
+        *(("--model", task.model) if task.model else ()),
+        *(("--permission-mode", mode) if mode else ()),
+    ]
+    return Recipe(tuple(argv), task.prompt.encode(errors="surrogateescape"), session_id=id, said=said)
+
+
+def new_id() -> str:
+    import uuid
+
+    return str(uuid.uuid4())
+
+
+def mode_of(session: Session) -> str | None:
+    """The permission mode of its last prompt, in Claude's own word."""
+    try:
+        for line in lines_backward(session.path, MODE_LIMIT) if session.path else ():
+            record = decode(line) if b'"permissionMode"' in line else None
+            mode = text_or_none(record.get("permissionMode")) if record and not record.get("isSidechain") else None
+            if mode is not None and mode.isascii() and mode.isalpha():
+                return mode
+    except OSError:
+        pass  # the agent will say it better
+    return None
+
+
+def printed_id(output: bytes) -> str | None:
+    """The id is chosen beforehand; this is the word of Claude itself that it took it."""
+    for value in printed_objects(output):
+        if value.get("type") == "system" and (id := text_or_none(value.get("session_id"))):
+            return id
+    return None
+
+
+def way_to_stop(held: Held) -> Way:
+    job = background_job(held)
+    if job is None:
+        return Way()
+    said = f"a background session, which its daemon would bring back: claude stop {job}"
+    return Way(signals=(), command=(*surroundings(held), *program(held), "stop", job), said=said)
+
+
+def background_job(held: Held) -> str | None:
+    """The job that Claude's own daemon runs this session as."""
+    store, pids = held.session.store, {held.process.pid, *held.details.pids}
+    for pid in pids:
+        try:
+            file = read_json(f"{store}/sessions/{pid}.json")
+        except (OSError, Torn):
+            continue
+        if whole_number(file.get("procStart")) == held.process.key.start:
+            return text_or_none(file.get("jobId")) if file.get("kind") == "bg" else None
+    try:
+        workers = read_json(f"{store}/daemon/roster.json").get("workers")
+    except (OSError, Torn):
+        return None
+    for short, worker in workers.items() if isinstance(workers, dict) else ():
+        if isinstance(worker, dict) and worker.get("sessionId") == held.session.id:
+            return str(short)
+    return None
+
+
+def program(held: Held) -> tuple[str, ...]:
+    """The very program that runs: it knows its daemon, whatever `claude` is in our PATH."""
+    exe, argv = held.details.exe or "", held.details.argv or ()
+    if is_native(exe) and os.access(exe, os.X_OK):
+        return (exe,)
+    script = argv[1] if len(argv) > 1 else ""
+    if exe and os.path.basename(argv[0]) in ("node", "bun") and os.path.isfile(script) and os.access(exe, os.X_OK):
+        return (exe, script)
+    return ("claude",)
+
+
+def surroundings(held: Held) -> tuple[str, ...]:
+    """What has to be different in our environment, so that the command finds the daemon of this session."""
+    if held.details.env is None:
+        own = real_path(roots(held.env)[0])
+        return () if held.session.store in (None, own) else ("env", f"CLAUDE_CONFIG_DIR={held.session.store}")
+    words = []
+    for name in ENV:
+        theirs, ours = held.details.env.get(name), held.env.get(name)
+        if theirs != ours:
+            words += ["-u", name] if theirs is None else [f"{name}={theirs}"]
+    words.sort(key=lambda word: "=" in word)  # options of env come first
+    return ("env", *words) if words else ()

@@ -1,0 +1,153 @@
+"""How OpenCode is started and stopped (measured: 1.18.33).
+
+A resumed session takes its model up again by itself, but not the agent (build, plan, ...) that it was in. It has to be
+resumed in its own directory: elsewhere `run` does its turn and never ends.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agentctl.agents.controls import REFUSES, check_flags, check_mode, has_flag, printed_objects, whole_lines
+from agentctl.agents.opencode import NAME, claims
+from agentctl.errors import AgentctlError, UsageError
+from agentctl.model import DAEMON
+from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Held, Recipe, Task, Way
+from agentctl.stores import real_path, text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from agentctl.model import Session
+
+SECOND_WRITER = True  # nothing is locked: the turns of two processes interleave
+MODES: dict[str, tuple[str, ...]] = {DEFAULT: (), PLAN: ("--agent", "plan"), EDITS: (), BYPASS: ("--auto",)}
+# Its agent `plan` is told not to change files; that it cannot is a rule that a person's own rules would replace.
+RULES = {PLAN: {"edit": "deny"}, EDITS: {"edit": "allow"}}
+PERMISSION = "OPENCODE_PERMISSION"
+OURS = {
+    **dict.fromkeys(("-s", "--session", "-c", "--continue"), "use `agentctl resume`"),
+    "--fork": "`agentctl resume` goes on with the session itself",
+    "--format": "agentctl reads its output",
+    "--attach": "the turn would run in another process",
+    "--dir": "use --cwd",
+    **dict.fromkeys(("-i", "--interactive"), "a launch has no terminal"),
+}
+CREATED = re.compile(rb"timestamp=\S+ level=\w+ run=\w+ message=created id=(ses_\w+) .* parentID=undefined ")
+LAST = 64  # messages that are looked through for the last prompt: every step of a model is one
+PROBE = 0.1  # seconds between two looks at whether a turn has ended
+
+
+def start(task: Task) -> Recipe:
+    check_mode(NAME, task.permissions, MODES)
+    check_flags(NAME, task.flags, OURS)
+    session, mode = task.session, MODES[task.permissions or DEFAULT]
+    said = None if task.permissions == BYPASS else REFUSES
+    if session is not None:
+        if session.cwd is not None and real_path(session.cwd) != real_path(task.cwd):
+            raise UsageError(f"opencode goes on with a session in its own directory only: {session.cwd}")
+        if task.permissions is None and not has_flag(task.flags, "--agent") and (agent := agent_of(session)):
+            mode = ("--agent", agent)
+            said = REFUSES if agent == "build" else f"it goes on as its agent {agent}; {REFUSES}"
+    argv = [
+        "opencode",
+        "run",
+        *task.flags,  # first: --file takes all the words up to the next flag
+        *("--format", "json"),
+        *(() if has_flag(task.flags, "--print-logs") else ("--print-logs",)),  # there the id is said first
+        *(() if has_flag(task.flags, "--log-level") else ("--log-level", "INFO")),
+        *(("--session", session.id) if session else ()),
+        *(("--model", task.model) if task.model else ()),
+        *mode,
+    ]
+    return Recipe(
+        tuple(argv),
+        task.prompt.encode(errors="surrogateescape"),
+        session_id=session.id if session else None,
+        env=rules(task),
+        said=said,
+    )
+
+
+def rules(task: Task) -> dict[str, str] | None:
+    """The rules of a mode, on top of those that the person's environment has."""
+    wanted = RULES.get(task.permissions or DEFAULT)
+    if wanted is None:
+        return None
+    import json
+
+    try:
+        given = json.loads(task.env.get(PERMISSION) or "{}")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise UsageError(f"{PERMISSION} is set and is no JSON object: unset it, or leave --permissions out")
+    return {PERMISSION: json.dumps({**given, **wanted})}
+
+
+def agent_of(session: Session) -> str | None:
+    """The agent (build, plan, or one of the person's own) that its last prompt was for."""
+    from agentctl.agents.opencode_sessions import Sessions
+
+    try:
+        reading = Sessions(session.store or "").read(session.id)
+        messages = reading.source.messages(reading.row, LAST) if reading else []
+    except OSError:
+        return None  # the agent will say it better
+    for message in messages:
+        if message.data and message.data.get("role") == "user":
+            agent = text_or_none(message.data.get("agent"))
+            return agent if agent and not agent.startswith("-") else None
+    return None
+
+
+def printed_id(output: bytes) -> str | None:
+    """Its log says which session it has begun, before the model is asked; its events come when the model answers."""
+    for line in whole_lines(output):
+        if found := CREATED.match(line):
+            return found[1].decode()
+    for value in printed_objects(output):
+        if id := text_or_none(value.get("sessionID")):
+            return id
+    return None
+
+
+def way_to_stop(held: Held) -> Way:
+    """A screen ends its turn and writes so on SIGTERM; `run` writes nothing on any signal, and leaves its tools."""
+    if claims(held.process, held.details) == DAEMON:
+        said = "it runs in a server: its turn is aborted there, and the server goes on"
+        return Way(signals=(), interrupt=abortion(held), said=said)
+    return Way()
+
+
+def abortion(held: Held) -> Callable[[float], None]:
+    def abort(seconds: float) -> None:
+        import time
+
+        from agentctl.agents import opencode_api
+        from agentctl.processes import snapshot
+
+        session, process = held.session, held.process
+        deadline = time.monotonic() + seconds
+        what = f"opencode (pid {process.pid}) did not abort {session.id}"
+        ports = snapshot().ports(process)
+        if not ports:
+            raise AgentctlError(f"{what}: it listens on no port that we can reach; end the turn where it is shown")
+        login = credentials(held.env)
+        try:
+            opencode_api.abort(ports[0], session.id, session.cwd or "", deadline, login)
+            while (
+                session.id in opencode_api.ask(ports[0], session.cwd or "", opencode_api.left(deadline), login).active
+            ):
+                time.sleep(min(PROBE, opencode_api.left(deadline)))
+        except (OSError, opencode_api.Unanswered) as error:
+            raise AgentctlError(f"{what}: {error}; end the turn where it is shown") from error
+
+    return abort
+
+
+def credentials(env: Mapping[str, str]) -> str | None:
+    """What `opencode attach` would use: the password that the person has in the environment."""
+    password = env.get("OPENCODE_SERVER_PASSWORD")
+    return f"{env.get('OPENCODE_SERVER_USERNAME') or 'opencode'}:{password}" if password else None
