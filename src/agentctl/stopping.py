@@ -18,7 +18,17 @@ from agentctl.launched import child_of
 from agentctl.model import ALIVE, GONE, UNKNOWN, WAITING, WORKING, Details, Launch, Value
 from agentctl.recipes import Held, Way
 from agentctl.sessions import Scope, examine, settled_look, snapshot
-from agentctl.targets import INNER, Ground, Targets, ancestors, launch_of, targets_of, targets_of_launch
+from agentctl.targets import (
+    INNER,
+    Ground,
+    Targets,
+    ancestors,
+    blockers_of,
+    is_vague,
+    launch_of,
+    targets_of,
+    targets_of_launch,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +42,11 @@ if TYPE_CHECKING:
 
 GRACE = 10.0
 PROOF_PATIENCE = 5.0  # for a store to say what has happened
-GLANCE = 0.1
+GLANCE, LOOKS = 0.1, 5
 COMMAND_PATIENCE = 30.0  # for an agent's own command, at the least
 # What a look cannot tell, though the process that held it is gone; the other doubts are about a process that may live.
 OVER_ALL_THE_SAME = ("unseen", "unread")
-MOVING = ("newer", "supervised")
+MOVING = ("newer", "supervised", "candidate")
 NOTHING_KEPT = "its agent kept nothing of it"
 
 STOPPED, OVER, NOT_STOPPED, ERROR = "stopped", "gone", "alive", "error"
@@ -144,8 +154,7 @@ class Stop:
     # A session
 
     def session(self, text: str) -> list[Outcome]:
-        look = examine(text, self._env)
-        session, world = look.answer.sessions[0], look.world
+        session, world = self._examine(text)
         if session.id in self._done:
             return []
         self._done.add(session.id)
@@ -157,9 +166,13 @@ class Stop:
         if targets.supervised:
             return [self._bring_to_rest(session, world)]
         ways = {key: self._way(session, key, world) for key in targets.keys}
+        command = next((way.command for way in ways.values() if way.command), None)
+        if targets.resident is None and command is None and not all(way.signals for way in ways.values()):
+            targets = targets._replace(
+                resident=f"{session.agent} does not let its process (pid {session.pid}) be ended"
+            )
         if targets.resident is not None:
             return [self._interrupt(session, targets, next(iter(ways.values())))]
-        command = next((way.command for way in ways.values() if way.command), None)
         if command is not None:
             outcome = self._by_command(session, targets, command, launch, world)
         else:
@@ -167,6 +180,16 @@ class Stop:
         outcome = outcome._replace(id=session.id, agent=session.agent, launch_id=session.launch_id)
         outcome = self._prove(outcome)
         return [outcome, *self._inner(outcome)]
+
+    def _examine(self, text: str) -> tuple[Session, World]:
+        """A process in the middle of exec may be on anything, for some milliseconds: look again."""
+        for _ in range(LOOKS):
+            look = examine(text, self._env)
+            session, world = look.answer.sessions[0], look.world
+            if session.process == ALIVE or not any(is_vague(claim) for claim in blockers_of(session, world)):
+                break
+            time.sleep(GLANCE)
+        return session, world
 
     def _way(self, session: Session, key: ProcessKey, world: World) -> Way:
         process = world.processes.alive(key)

@@ -132,6 +132,11 @@ def blockers_of(session: Session, world: World) -> list[Claim]:
     return [claim for claim in possible if may_be_on(claim, name, roots)]
 
 
+def is_vague(claim: Claim) -> bool:
+    """Its arguments could not be read: it is starting or ending."""
+    return claim.store is None and claim.candidates is None
+
+
 def parents(world: World) -> dict[tuple[str, str], str]:
     return {(record.agent, record.id): record.parent for record in world.records if record.parent is not None}
 
