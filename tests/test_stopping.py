@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agentctl import ending, stopping
+from agentctl.errors import AgentctlError, Refused
+from agentctl.processes.handles import Handle
+from agentctl.recipes import Held, Way
+from agentctl.stopping import Options
 from tests.children import PATIENCE, until
 from tests.stop_world import StopWorld, living
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-ins read /proc")
@@ -224,6 +229,149 @@ def test_the_line_names_who_is_left(world: StopWorld) -> None:
     id, _ = world.standin(nested(world, inner))
     pid = world.keep(int(world.noted(inner, "ready"))).pid
     assert f"; left: pid {pid}, demo session {inner}\n" in world.ctl("stop", id).stdout
+
+
+# What it says is true
+
+
+AGAIN = """
+def again(*_):
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+        me.update(pid=os.getpid(), start_ticks=int(fields[19]))
+        register(id)
+        note("again", os.getpid())
+        time.sleep(600)
+    while not os.path.exists(f"{folder}/again"):
+        time.sleep(0.01)
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, again)
+"""
+
+
+def test_one_that_comes_back(world: StopWorld) -> None:
+    """Its process has ended, and another one is on the session: that is not stopped, whatever was signalled."""
+    id, key = world.standin(AGAIN)
+    done = world.ctl("stop", id, "--grace", LONG)
+    back = world.tool_of(id, "again")
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"{id} NOT stopped: pid {key.pid} ended by SIGTERM")
+    assert f"pid {back.pid} is on it now" in done.stdout
+    assert living(key, back) == [False, True]
+
+
+class Control:
+    """An agent's control that offers another way."""
+
+    def __init__(self, way: Way) -> None:
+        self.way = way
+
+    def way_to_stop(self, held: Held) -> Way:
+        return self.way
+
+
+@pytest.fixture
+def offers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Way], None]:
+    return lambda way: monkeypatch.setattr(stopping, "load_control", lambda name: Control(way))
+
+
+def test_an_agent_that_offers_no_signal(world: StopWorld, offers: Callable[[Way], None]) -> None:
+    """Nothing to begin with is no reason to begin with SIGKILL."""
+    id, key = world.standin()
+    offers(Way(signals=()))
+    with pytest.raises(Refused, match="never signalled"):
+        stopping.stop(id, Options(grace=0.1, force=True), world.env)
+    assert living(key) == [True]
+
+
+def test_signals_one_after_the_other(world: StopWorld, offers: Callable[[Way], None]) -> None:
+    id, key = world.standin(f"{STUBBORN}signal.signal(signal.SIGHUP, lambda *_: (note('told', 1), os._exit(0)))")
+    offers(Way(signals=("SIGINT", "SIGTERM", "SIGHUP")))
+    (found,) = stopping.stop(id, Options(grace=0.9), world.env)
+    assert found.outcome == stopping.STOPPED
+    assert [one.how for one in found.ended] == ["SIGHUP"]
+    assert world.noted(id, "told") == "1"
+    assert living(key) == [False]
+
+
+def test_an_agents_own_command(world: StopWorld, offers: Callable[[Way], None]) -> None:
+    id, key = world.standin("tool()")
+    tool = world.tool_of(id)
+    offers(Way(signals=(), command=("kill", str(key.pid))))
+    (found,) = stopping.stop(id, Options(), world.env)
+    assert (found.outcome, found.said) == (stopping.STOPPED, f"by `kill {key.pid}`")
+    assert living(key, tool) == [False, False]
+
+
+def test_a_command_is_not_believed(world: StopWorld, offers: Callable[[Way], None]) -> None:
+    """Nor is what it did not end killed: an agent that has such a command would bring it back."""
+    id, key = world.standin("tool()")
+    tool = world.tool_of(id)
+    for word, said in (("true", "by `true`"), ("false", "`false` failed with 1: it said nothing")):
+        offers(Way(signals=(), command=(word,)))
+        (found,) = stopping.stop(id, Options(grace=0.1), world.env)
+        assert (found.outcome, found.exit_code, found.said) == (stopping.NOT_STOPPED, 1, said)
+        assert key.pid in {one.pid for one in found.living}
+    offers(Way(signals=(), command=("agentctl-no-such-command",)))
+    with pytest.raises(AgentctlError, match="could not be run"):
+        stopping.stop(id, Options(grace=0.1), world.env)
+    assert living(key, tool) == [True, True]
+
+
+def test_a_turn_is_ended_where_its_process_is_not(world: StopWorld, offers: Callable[[Way], None]) -> None:
+    other = "66666666-2222-4333-8444-555555555555"
+    id, key = world.standin(f"register({other!r})")
+    path = world.folder(id) / "process.json"
+
+    def rest(seconds: float) -> None:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "status": "idle"}))
+
+    offers(Way(signals=(), interrupt=lambda seconds: None))
+    (found,) = stopping.stop(id, Options(grace=0.1), world.env)
+    assert (found.outcome, found.exit_code) == (stopping.NOT_STOPPED, 1)
+    offers(Way(signals=(), interrupt=rest))
+    (found,) = stopping.stop(id, Options(grace=0.1), world.env)
+    assert found.outcome == stopping.STOPPED and other in str(found.said)
+    (found,) = stopping.stop(id, Options(grace=0.1), world.env)
+    assert str(found.said).startswith("no turn is active")
+    assert living(key) == [True]
+
+
+def test_what_may_not_be_signalled(world: StopWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    id, key = world.standin("tool()")
+    tool = world.tool_of(id)
+
+    def forbidden(self: Handle, number: int) -> bool:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Handle, "send", forbidden)
+    with pytest.raises(Refused, match=f"pid {key.pid} .*may not be signalled"):
+        stopping.stop(id, Options(grace=0.1), world.env)
+    assert living(key, tool) == [True, True]
+
+
+def test_a_tool_that_lives_on_is_said(world: StopWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    id, key = world.standin("tool()")
+    tool = world.tool_of(id)
+    real = Handle.send
+
+    def spares_the_tool(self: Handle, number: signal.Signals) -> bool:
+        if self.key == tool:
+            raise PermissionError(1, "Operation not permitted")
+        return real(self, number)
+
+    monkeypatch.setattr(Handle, "send", spares_the_tool)
+    monkeypatch.setattr(ending, "TOOL_GRACE", 0.1)
+    monkeypatch.setattr(ending, "KILL_PATIENCE", 0.1)
+    (found,) = stopping.stop(id, Options(), world.env)
+    assert (found.outcome, found.exit_code) == (stopping.NOT_STOPPED, 1)
+    assert [(one.pid, one.why) for one in found.living] == [
+        (tool.pid, "it may not be signalled: Operation not permitted")
+    ]
+    assert living(key, tool) == [False, True]
 
 
 # At the same time

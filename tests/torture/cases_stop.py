@@ -256,6 +256,20 @@ def wrong_one_user(world: World) -> None:
         check_refused(world, "another user's process", stop(world, id, *words), "another user", puppet)
 
 
+@case("wrong-one")
+def wrong_one_sub_agent(world: World) -> None:
+    """a sub-agent lives in its parent's process: it is not stopped by itself, and does not keep its parent from it"""
+    codex, child = world.codex().mid_model(), timed_id()
+    codex.do("open", id=child)
+    codex.do("prompt", id=child, text="look", parent=codex.id)
+    for words in ((), ("--force",)):
+        found = stop(world, child, *words)
+        check_refused(world, "the sub-agent", found, f"agentctl stop {codex.id}", codex)
+    check_stopped(world, "its parent", stop(world, codex.id), codex, how="SIGINT")
+    world.look()
+    world.check_all("both of them afterwards", [codex.id, child], "stopped", process="gone")
+
+
 @case("stubborn")
 def stubborn(world: World) -> None:
     """agents that ignore every polite signal, with a tool that does so, too"""
