@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -351,6 +352,20 @@ def test_what_may_not_be_signalled(world: StopWorld, monkeypatch: pytest.MonkeyP
     with pytest.raises(Refused, match=f"pid {key.pid} .*may not be signalled"):
         stopping.stop(id, Options(grace=0.1), world.env)
     assert living(key, tool) == [True, True]
+
+
+def test_more_processes_than_can_be_held(world: StopWorld) -> None:
+    """Nobody is signalled before everybody is held."""
+    id, key = world.standin("for _ in range(40): tool()")
+    limited = f"ulimit -n 30; exec {sys.executable} -m agentctl stop {id}"
+    done = subprocess.run(
+        ["sh", "-c", limited], env=world.env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 1
+    assert "ulimit -n" in done.stderr
+    assert living(key) == [True]
+    found = world.stop(id)
+    assert sum(one["part"] == "tool" for one in found["ended"]) == 40
 
 
 def test_a_tool_that_lives_on_is_said(world: StopWorld, monkeypatch: pytest.MonkeyPatch) -> None:

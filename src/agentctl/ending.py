@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import time
 
-from agentctl.errors import Refused
+from agentctl.errors import AgentctlError, Refused
 from agentctl.model import Value
 from agentctl.processes.handles import Handle, wait_for
 from agentctl.targets import UNCLEAR, alone, collect, collect_adopted
@@ -105,7 +105,13 @@ class Ending:
         for key in keys:
             if key in self._parts:
                 continue
-            handle = Handle.open(key)
+            try:
+                handle = Handle.open(key)
+            except OSError as error:
+                raise AgentctlError(
+                    f"pid {key.pid} could not be opened: {error.strerror}; nobody is signalled whom we do not hold; "
+                    f"{len(self._parts)} processes are held: is the limit of open files (ulimit -n) too low?"
+                ) from error
             if handle is not None:
                 self._parts[key] = Part(handle, part)
             elif part == AGENT:
