@@ -94,6 +94,18 @@ def test_a_wrapper_that_was_killed(world: StopWorld) -> None:
     assert living(agent) == [False]
 
 
+def test_a_wrapper_that_was_killed_before_its_agent_registered(world: StopWorld) -> None:
+    id = "11111111-2222-4333-8444-555555555555"
+    started = world.launch("/bin/sh", "-c", '"$@"; true', "sh", *world.words(id, "tool()"))
+    agent, tool = world.keep(int(world.noted(id, "ready"))), world.tool_of(id)
+    (world.folder(id) / "process.json").unlink()
+    world.end(started.child)
+    assert f"pid {agent.pid} (demo)" in world.refused(started.launch_id)
+    found = world.stop(started.launch_id, "--tree")
+    assert found["outcome"] == "stopped"
+    assert living(agent, tool) == [False, False]
+
+
 @pytest.mark.parametrize("tree", [False, True])
 def test_what_was_left_behind_before(world: StopWorld, tree: bool) -> None:
     """It carries the marker of the launch, which proves nothing: it is named and left, unless --tree."""

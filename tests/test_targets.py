@@ -39,8 +39,11 @@ def table(
     *rows: Process,
     uids: dict[int, int | None] | None = None,
     words: dict[int, tuple[str, ...]] | None = None,
+    vanished: tuple[int, ...] = (),
 ) -> Processes:
-    def details(process: Process) -> Details:
+    def details(process: Process) -> Details | None:
+        if process.pid in vanished:
+            return None
         return Details(argv=(words or {}).get(process.pid, ("sh",)), uid=(uids or {}).get(process.pid, ME))
 
     return Processes("boot", rows, read_details=details)
@@ -188,23 +191,32 @@ def launched(*agents: int, child: int = 7) -> Launched:
 
 
 def test_a_launch_that_is_its_agent() -> None:
-    assert targets_of_launch(launched(7), ground(table(row(7)), claim(7))) == Targets((key(7),))
+    assert targets_of_launch(launched(7), ground(table(row(7)), claim(7)), tree=False) == Targets((key(7),))
 
 
 def test_a_launch_that_is_no_agent_of_anybody() -> None:
-    assert targets_of_launch(launched(), ground(table(row(7), row(8, parent=7)))) == Targets((key(7),))
+    assert targets_of_launch(launched(), ground(table(row(7), row(8, parent=7))), tree=False) == Targets((key(7),))
 
 
 def test_a_launch_with_a_wrapper_and_a_shell_between() -> None:
     rows = (row(7), row(8, parent=7), row(9, parent=8))
-    found = targets_of_launch(launched(9), ground(table(*rows), claim(9)))
+    found = targets_of_launch(launched(9), ground(table(*rows), claim(9)), tree=False)
     assert found == Targets((key(9),), (key(8), key(7)))
 
 
 def test_a_launch_that_has_ended() -> None:
-    assert targets_of_launch(launched(), ground(table(row(5), row(8, parent=5)))).over
+    assert targets_of_launch(launched(), ground(table(row(5), row(8, parent=5))), tree=False).over
     with pytest.raises(Refused, match=r"8 \(amber\).*--tree"):
-        targets_of_launch(launched(), ground(table(row(5), row(8, parent=5)), claim(8)))
+        targets_of_launch(launched(), ground(table(row(5), row(8, parent=5)), claim(8)), tree=False)
+
+
+def test_what_a_launch_left_behind() -> None:
+    """With --tree an agent of it that is on no session; one that is on a session is stopped as that."""
+    rows = (row(5), row(8, parent=5), row(9, parent=5), row(10, parent=5))
+    world = ground(table(*rows), claim(8), claim(9), claim(10, role=DAEMON), links=(link(9, "inner"),))
+    assert targets_of_launch(launched(), world, tree=True) == Targets((key(8),))
+    with pytest.raises(Refused):
+        targets_of_launch(launched(), world._replace(ourselves=frozenset([key(5)]), uid=THEM), tree=True)
 
 
 @pytest.mark.parametrize("name", NEVER)
@@ -212,11 +224,11 @@ def test_a_launch_is_proved_the_same_way(name: str) -> None:
     more = dict(NEVER[name])
     processes = table(row(7), uids=more.pop("uids", None))
     with pytest.raises(Refused):
-        targets_of_launch(launched(7), ground(processes, claim(7), **more))
+        targets_of_launch(launched(7), ground(processes, claim(7), **more), tree=False)
 
 
 def test_a_launch_of_a_daemon() -> None:
-    assert targets_of_launch(launched(7), ground(table(row(7)), claim(7, role=DAEMON))).resident is not None
+    assert targets_of_launch(launched(7), ground(table(row(7)), claim(7, role=DAEMON)), tree=False).resident is not None
 
 
 # What goes with it
@@ -237,13 +249,16 @@ LEFT: dict[str, tuple[dict[str, Any], str]] = {
     "this command": ({"ourselves": frozenset([key(9)])}, "this command"),
     "another user": ({"uids": {9: THEM}}, "another user"),
     "a user who cannot be told": ({"uids": {9: None}}, "cannot be told"),
+    "one that ended while we looked": ({"vanished": (9,)}, "cannot be told"),
     "one in the middle of exec": ({"unclear": frozenset([key(9)])}, "cannot be told"),
 }
 
 
 def grown(rows: tuple[Process, ...] = TREE, **more: Any) -> Ground:
     claims = more.pop("claims", [])
-    processes = table(*rows, uids=more.pop("uids", None), words=more.pop("words", None))
+    processes = table(
+        *rows, uids=more.pop("uids", None), words=more.pop("words", None), vanished=more.pop("vanished", ())
+    )
     return ground(processes, *claims, **more)
 
 

@@ -153,13 +153,22 @@ class Ending:
         for number, patience in ((signal.SIGTERM, TOOL_GRACE), (signal.SIGKILL, KILL_PATIENCE)):
             if not self._those(WRAPPER):
                 return
-            ground = self._around()
-            free = [one for one in self._those(WRAPPER) if alone(one.handle.key, ground, self._mine)]
-            for one in self._those(WRAPPER):
-                if one not in free:
-                    one.why = "a wrapper that others need"
+            free = self._free_wrappers()
             self._send(free, number)
             self._wait(free, patience)
+
+    def _free_wrappers(self) -> list[Part]:
+        """Those that nobody else needs. What is just starting or ending below them is looked at again."""
+        for _ in range(LOOKS):
+            ground = self._around()
+            free = [one for one in self._those(WRAPPER) if alone(one.handle.key, ground, self._mine)]
+            if len(free) == len(self._those(WRAPPER)):
+                break
+            time.sleep(PAUSE)
+        for one in self._those(WRAPPER):
+            if one not in free:
+                one.why = "a wrapper that others need"
+        return free
 
     def _below_what_lives(self, part: str) -> None:
         """What these have started meanwhile would be nobody's child after their end."""

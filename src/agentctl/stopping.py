@@ -128,12 +128,7 @@ class Stop:
                 raise Refused(f"launch {launch.id}: it is not to be seen among the launches; ask again")
             return [outcome for id in ids for outcome in self.session(id)]
         ground = ground_of(world, self._ours(world.processes))
-        try:
-            targets = targets_of_launch(this, ground)
-        except Refused:
-            if not self._options.tree:
-                raise
-            targets = Targets(over=True)
+        targets = targets_of_launch(this, ground, tree=self._options.tree)
         if targets.resident is not None:
             raise Refused(
                 f"launch {launch.id}: {targets.resident}, and no session of it is known; nothing is signalled"

@@ -174,20 +174,13 @@ def resident_of(key: ProcessKey, session: Session, world: World, ground: Ground)
     return None
 
 
-def targets_of_launch(one: Launched, ground: Ground) -> Targets:
+def targets_of_launch(one: Launched, ground: Ground, *, tree: bool) -> Targets:
     """Of a launch that has no session yet: the agent that it started, or what was started in place of it."""
     launch = one.launch
     first = child_of(launch, ground.processes)
     short = f"launch {launch.id}"
     if first is None:
-        stray = [row for row in adopted(launch.runner, ground, frozenset()) if ground.roles.get(row.key) is not None]
-        if stray:
-            pids = ", ".join(f"{row.pid} ({ground.roles[row.key][0]})" for row in stray)
-            raise Refused(
-                f"{short}: the process that it started has ended, and left pid {pids} behind, which may be its agent "
-                f"or a tool of it; `agentctl list` shows what they are on; to end all: agentctl stop {launch.id} --tree"
-            )
-        return Targets(over=True)
+        return strays_of(launch, ground, tree=tree)
     keys = one.agents or (first.key,)
     wrappers = tuple(key for key in between(first.key, keys, ground.processes) if key not in keys)
     for key in (*keys, *wrappers):
@@ -195,6 +188,21 @@ def targets_of_launch(one: Launched, ground: Ground) -> Targets:
     roles = {ground.roles.get(key, ("", ""))[1] for key in keys}
     resident = f"its process (pid {keys[0].pid}) is a daemon of {launch.agent}" if DAEMON in roles else None
     return Targets(keys, wrappers, resident)
+
+
+def strays_of(launch: Launch, ground: Ground, *, tree: bool) -> Targets:
+    """Its first process has ended. What that left behind may be its agent, or an agent that was a tool of it."""
+    rows = [row for row in adopted(launch.runner, ground, frozenset()) if row.key in ground.roles]
+    if rows and not tree:
+        pids = ", ".join(f"{row.pid} ({ground.roles[row.key][0]})" for row in rows)
+        raise Refused(
+            f"launch {launch.id}: the process that it started has ended, and left pid {pids} behind, which may be its "
+            f"agent or a tool of it; `agentctl list` shows what is known; to end all: agentctl stop {launch.id} --tree"
+        )
+    keys = tuple(row.key for row in rows if ground.roles[row.key] == (launch.agent, AGENT) and row.key not in ground.on)
+    for key in keys:
+        check(key, f"launch {launch.id}", ground)
+    return Targets(keys, over=not keys)
 
 
 def between(top: ProcessKey, keys: Iterable[ProcessKey], processes: Processes) -> list[ProcessKey]:
@@ -276,17 +284,17 @@ def kept(row: Process, ground: Ground) -> Left | None:
 
     if row.pid <= 1 or row.key in ground.ourselves:
         return left(OURS, "this command, or what it runs in")
-    owner = uid_of(row.key, ground)
-    if owner != ground.uid:
-        return left(ANOTHER_USER, "of another user" if owner is not None else "of a user who cannot be told")
-    words = argv_of(row, ground)
+    details = ground.processes.details(row)
+    if row.key in ground.unclear or details is None:
+        return left(UNCLEAR, "starting or ending: whose it is cannot be told")
+    if details.uid != ground.uid:
+        return left(ANOTHER_USER, "of another user" if details.uid is not None else "of a user who cannot be told")
+    words = details.argv or ()
     launch = ground.runners.get(row.key) or runner_in(words)
     if launch is not None:
         return left(LAUNCH, f"the runner of launch {launch}", id=launch)
     if command_of_ours(words) == "daemon":
         return left(OURS, "agentctl's own daemon")
-    if row.key in ground.unclear:
-        return left(UNCLEAR, "starting or ending: whose it is cannot be told")
     agent, role = ground.roles.get(row.key, ("", ""))
     if role == DAEMON:
         return left(DAEMON_OF_AN_AGENT, f"{agent}'s daemon", agent)
