@@ -170,6 +170,7 @@ class Rooms:
 
     def _run(self, command: list[str], cell: Cell) -> str:
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", MARK: self._mark, "PYTHONDONTWRITEBYTECODE": "1"}
+        limit = CELL_LIMIT if cell.mode != controls.MODE else controls.LIMIT
         keep = os.environ.get("AGENTCTL_LAB_KEEP")
         if keep:
             env["AGENTCTL_LAB_KEEP"] = str(Path(keep) / str(cell).replace(" ", "_"))
@@ -188,13 +189,13 @@ class Rooms:
             )
             self._open.add(running)
         try:
-            said, _ = running.communicate(timeout=CELL_LIMIT)
+            said, _ = running.communicate(timeout=limit)
             return said.decode(errors="replace").strip()
         except subprocess.TimeoutExpired:
             running.kill()  # the first process of the room goes with it, and with that all others
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.communicate(timeout=END_LIMIT)
-            return f"hung: not over within {CELL_LIMIT:g} s, and was ended"
+            return f"hung: not over within {limit:g} s, and was ended"
         finally:
             with self._lock:
                 self._open.discard(running)

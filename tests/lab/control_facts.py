@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,13 @@ class Facts:
     modes: dict[str, tuple[int, bool]]  # mode -> (exit code, can it write a file)
     failures: tuple[Failure, ...]
     flags: tuple[tuple[str, ...], ...]
+    allow_edits: Callable[[Stage], None]  # in the person's own configuration
     background: Callable[[Stage, str], Key]
+    screen: tuple[str, ...]  # its interface in a process of its own
+    ready: str  # what that shows at its prompt
+    screen_code: int
+    screen_records_end: bool = False
+    screen_tool_survives: bool = False
     daemon_stays: bool = True
     kept: dict[str, tuple[int, bool]] = field(default_factory=dict)  # where a resumed session differs from its mode
     sandbox: dict[str, str] = field(default_factory=dict)  # the environment in which nothing is refused
@@ -52,6 +59,11 @@ def without_flag(stage: Stage, flag: str, **more: Any) -> Run:
     plain = stage.home.folder / "plain"
     plain.mkdir(exist_ok=True)
     return stage.run(recipe._replace(argv=tuple(word for word in recipe.argv if word != flag)), plain)
+
+
+def configure(stage: Stage, path: str, **more: Any) -> None:
+    file = stage.home.folder / path
+    file.write_text(json.dumps(json.loads(file.read_text()) | more))
 
 
 # Claude Code
@@ -97,11 +109,17 @@ CLAUDE = Facts(
         Failure("a flag that it does not have", 1, more={"flags": ("--frobnicate",)}, says="unknown option"),
     ),
     flags=(("--allowedTools", "Read", "Grep"), ("--add-dir", "/tmp", "/var"), ("--verbose", "-p")),
+    allow_edits=lambda stage: configure(stage, ".claude/settings.json", permissions={"allow": ["Write", "Edit"]}),
     background=claude_background,
+    screen=("--permission-mode", "default"),
+    ready=r"(?m)^❯",
+    screen_code=143,
     sandbox={"IS_SANDBOX": "1"},
     without={"stranger": "it is not interrupted: its daemon has a command for that"},
 )
-CLAUDE_OLDER = replace(CLAUDE, tool_survives=True, exits={**CLAUDE.exits, ("SIGINT", "tool"): 1})
+CLAUDE_OLDER = replace(
+    CLAUDE, tool_survives=True, screen_tool_survives=True, exits={**CLAUDE.exits, ("SIGINT", "tool"): 1}
+)
 
 # Codex
 
@@ -123,11 +141,11 @@ CODEX = Facts(
     exits={
         ("SIGINT", "tool"): 1,
         ("SIGINT", "model"): 1,
-        ("SIGTERM", "tool"): 143,
-        ("SIGTERM", "model"): 143,
-        ("SIGHUP", "tool"): 129,
-        ("SIGKILL", "tool"): 137,
-        ("SIGKILL", "model"): 137,
+        ("SIGTERM", "tool"): -15,
+        ("SIGTERM", "model"): -15,
+        ("SIGHUP", "tool"): -1,
+        ("SIGKILL", "tool"): -9,
+        ("SIGKILL", "model"): -9,
     },
     modes={DEFAULT: (0, True), PLAN: (0, False), EDITS: (0, True), BYPASS: (0, True)},
     failures=(
@@ -142,7 +160,11 @@ CODEX = Facts(
         Failure("a flag that it does not have", 2, more={"flags": ("--frobnicate",)}, says="unexpected argument"),
     ),
     flags=(("--image", "/none.png", "/none2.png"), ("--json", "--skip-git-repo-check"), ("-c", "model_verbosity=low")),
+    allow_edits=lambda stage: None,  # its configuration here has sandbox_mode = "workspace-write"
     background=codex_background,
+    screen=("--no-daemon",),
+    ready="fake-model default",
+    screen_code=143,
 )
 
 # OpenCode
@@ -176,11 +198,16 @@ OPENCODE = Facts(
     failures=(
         Failure("an error of the API", 1, "[[err:400]]", status="failed"),
         Failure("a model that it does not have", 1, more={"model": "fake/none"}, status="stopped"),
-        Failure("permission refused", 0, "[[ask:touch forbidden]] [[text:x]]", says="auto-rejecting", status="stopped"),
+        Failure("permission refused", 0, "[[ask:touch forbidden]] [[text:x]]", says="auto-rejecting", status="done"),
         Failure("an agent that it does not have", 0, more={"flags": ("--agent", "none")}, status="done"),
     ),
     flags=(("--file", "/etc/hostname", "/etc/hosts"), ("--print-logs", "--title", "a title"), ("--log-level", "ERROR")),
+    allow_edits=lambda stage: configure(stage, "config/opencode/opencode.json", permission={"edit": "allow"}),
     background=opencode_background,
+    screen=(),
+    ready="Build · fake-model",
+    screen_code=0,
+    screen_records_end=True,
 )
 
 

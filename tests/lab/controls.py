@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.lab.stage import Run
 
 MODE = "controls"
-LIMIT = 220
+LIMIT = 400  # seconds: several runs each, of agents that take long to start on a busy machine
 OPENCODE = Package("opencode", "opencode-ai", "opencode", {"1.18.33": 180})
 FOLDER = Path("/tmp/lab")
 MEGABYTE = 1024 * 1024
@@ -129,6 +129,18 @@ def modes(stage: Stage, facts: Facts) -> None:
     expect("the same, told to keep to its own", (run.process.returncode, allowed), facts.modes[DEFAULT], run.tail())
 
 
+def plan(stage: Stage, facts: Facts) -> None:
+    """Nothing is written where the person's own rules would allow it; nor when such a session goes on."""
+    facts.allow_edits(stage)
+    run, allowed = write(stage, "own")
+    expect("exit code and whether its own rules let it write", (run.process.returncode, allowed), (0, True), run.tail())
+    run, allowed = write(stage, PLAN, permissions=PLAN)
+    expect("the same, told to plan", (run.process.returncode, allowed), (0, False), run.tail())
+    session = stage.session(stage.printed(run), lambda one: one.process == "gone")
+    run, allowed = write(stage, "goes-on", session=session)
+    expect("the same, going on", (run.process.returncode, allowed), (0, False), run.tail())
+
+
 def write(stage: Stage, name: str, **more: object) -> tuple[Run, bool]:
     path = stage.home.work / name
     run = stage.launch(WRITE[stage.agent].format(path=path), **more)
@@ -155,8 +167,9 @@ def flags(stage: Stage, facts: Facts) -> None:
 
 
 def begin(stage: Stage, prompt: str) -> tuple[Run, Held]:
+    before = len(stage.server.entries)
     run = stage.launch(prompt)
-    entry = stage.request("bash" if prompt == TOOL else "slow")
+    entry = stage.request("bash" if prompt == TOOL else "slow", after=before)
     if prompt == TOOL:
         stage.tool("sleep 19")
     held = stage.held(str(entry.session))
@@ -201,6 +214,24 @@ def check_tool(stage: Stage, survives: bool) -> None:
             send(row.key, signal.SIGKILL)
     else:
         until(lambda: not any(is_alive(row.key) for row in sleeping), 10, "the end of its tool")
+
+
+def screen(stage: Stage, facts: Facts) -> None:
+    """A person's own interface, in mid-tool."""
+    running = stage.open(*facts.screen, tty=True)
+    running.wait_shown(facts.ready, 60)
+    running.type(TOOL)
+    entry = stage.request("bash")
+    stage.tool("sleep 19")
+    held = stage.held(str(entry.session))
+    expect("its process", held.process.pid, entry.pid)
+    way = stage.control.way_to_stop(held)
+    expect("the way", (way.signals, way.command, way.interrupt), (("SIGTERM",), None, None))
+    send(key_of(held), signal.SIGTERM)
+    expect("its exit code", running.wait_end(30), facts.screen_code)
+    session = stage.session(held.session.id, lambda one: one.status == "stopped")
+    expect("the end that it recorded", recorded_end(session), facts.screen_records_end)
+    check_tool(stage, facts.screen_tool_survives)
 
 
 def signals(stage: Stage, facts: Facts) -> None:
@@ -293,7 +324,7 @@ def stranger(stage: Stage, facts: Facts) -> None:
     try:
         interrupt(10.0)
     except AgentctlError as error:
-        expect("the reason names the process", "pid 1" in str(error), True, str(error))
+        expect("whether the reason names the process", "pid 1" in str(error), True, str(error))
     else:
         raise WrongAnswer("pid 1 was taken for the daemon")
     stage.session(held.session.id, lambda one: one.status == "running")
@@ -304,9 +335,11 @@ CHECKS: dict[str, Callable[[Stage, Facts], None]] = {
     "ids": ids,
     "models": models,
     "modes": modes,
+    "plan": plan,
     "bypass": bypass,
     "flags": flags,
     "stop": stop,
+    "screen": screen,
     "signals": signals,
     "failures": failures,
     "unknown-id": unknown_id,

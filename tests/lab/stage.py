@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.lab.model import Entry
     from tests.lab.running import Row
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 OTHER_MODEL = {"claude-code": "claude-haiku-4-5", "codex": "other-model", "opencode": "fake/other-model"}
 
 
@@ -192,9 +192,11 @@ class Stage:
 
     # What the model saw
 
-    def request(self, directive: str, *, count: int = 1, seconds: float = PATIENCE) -> Entry:
+    def request(self, directive: str, *, count: int = 1, after: int = 0, seconds: float = PATIENCE) -> Entry:
+        """The model request that a directive is the answer to; `after` so many entries of the log."""
+
         def matching(entries: list[Entry]) -> list[Entry]:
-            return [one for one in entries if one.event == "request" and one.directive.startswith(directive)]
+            return [one for one in entries[after:] if one.event == "request" and one.directive.startswith(directive)]
 
         if not self.server.wait_for(lambda entries: len(matching(entries)) >= count, seconds):
             said = "\n".join(run.tail() for run in self.runs[-1:])

@@ -37,11 +37,11 @@ def start(task: Task) -> Recipe:
     if session is not None and session.parent is not None:
         raise UsageError(f"{session.id} is a sub-agent, which only its parent can go on with: resume {session.parent}")
     id = session.id if session else new_id()
-    mode = MODES[task.permissions] if task.permissions else None
-    said = REFUSES if mode != MODES[BYPASS] else None
+    mode, kept = MODES[task.permissions or DEFAULT], None
     if session is not None and task.permissions is None and not has_flag(task.flags, *MODE_FLAGS):
         mode = mode_of(session)
-        said = f"it goes on in its mode {mode}; {REFUSES}" if mode not in (None, "default") else REFUSES
+        kept = f"it goes on in its mode {mode}" if mode not in (None, "default") else None
+    said = "; ".join(word for word in (kept, REFUSES if mode != MODES[BYPASS] else None) if word)
     argv = [
         "claude",
         *task.flags,  # first: some take all the words up to the next flag
@@ -51,7 +51,7 @@ def start(task: Task) -> Recipe:
         *(("--model", task.model) if task.model else ()),
         *(("--permission-mode", mode) if mode else ()),
     ]
-    return Recipe(tuple(argv), task.prompt.encode(errors="surrogateescape"), session_id=id, said=said)
+    return Recipe(tuple(argv), task.prompt.encode(errors="surrogateescape"), session_id=id, said=said or None)
 
 
 def new_id() -> str:

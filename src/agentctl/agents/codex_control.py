@@ -27,7 +27,8 @@ MODES: dict[str, tuple[str, ...]] = {
     EDITS: ("--sandbox", "workspace-write"),
     BYPASS: ("--dangerously-bypass-approvals-and-sandbox",),
 }
-SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
+FULL_ACCESS = "danger-full-access"
+SANDBOXES = ("read-only", "workspace-write", FULL_ACCESS)
 # --skip-git-repo-check: codex wants a git repository or a folder that was trusted, because there what it changes can be
 # undone. The folder of a launch was named by the person, and a launch in a plain folder must work. Its sandbox and its
 # approvals stay what they are.
@@ -51,14 +52,16 @@ def start(task: Task) -> Recipe:
     if len(task.prompt) > PROMPT_LIMIT:
         raise UsageError(f"a prompt of {len(task.prompt)} characters; codex takes {PROMPT_LIMIT}: put it into a file")
     session, flags = task.session, task.flags
-    mode, model, said = MODES[task.permissions or DEFAULT], task.model, REFUSES
+    mode, model, kept = MODES[task.permissions or DEFAULT], task.model, None
     if session is not None:
         if model is None and not has_flag(flags, *MODEL_FLAGS) and not configures(flags, "model"):
             model = session.model
         if task.permissions is None and not has_flag(flags, *MODE_FLAGS) and not configures(flags, "sandbox_mode"):
             sandbox = sandbox_of(session)
             mode = ("--sandbox", sandbox) if sandbox else ()
-            said = f"it goes on in its sandbox {sandbox}; {REFUSES}" if sandbox else REFUSES
+            kept = f"it goes on in its sandbox {sandbox}" if sandbox else None
+    free = task.permissions == BYPASS or FULL_ACCESS in mode
+    said = "; ".join(word for word in (kept, None if free else REFUSES) if word)
     argv = [
         "codex",
         "exec",
@@ -73,7 +76,7 @@ def start(task: Task) -> Recipe:
         tuple(argv),
         task.prompt.encode(errors="surrogateescape"),
         session_id=session.id if session else None,
-        said=None if task.permissions == BYPASS else said,
+        said=said or None,
     )
 
 

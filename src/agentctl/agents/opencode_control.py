@@ -36,7 +36,6 @@ OURS = {
 }
 CREATED = re.compile(rb"timestamp=\S+ level=\w+ run=\w+ message=created id=(ses_\w+) .* parentID=undefined ")
 LAST = 64  # messages that are looked through for the last prompt: every step of a model is one
-PROBE = 0.1  # seconds between two looks at whether a turn has ended
 
 
 def start(task: Task) -> Recipe:
@@ -65,20 +64,20 @@ def start(task: Task) -> Recipe:
         tuple(argv),
         task.prompt.encode(errors="surrogateescape"),
         session_id=session.id if session else None,
-        env=rules(task),
+        env=rules(PLAN if mode == MODES[PLAN] else task.permissions, task.env),
         said=said,
     )
 
 
-def rules(task: Task) -> dict[str, str] | None:
+def rules(mode: str | None, env: Mapping[str, str]) -> dict[str, str] | None:
     """The rules of a mode, on top of those that the person's environment has."""
-    wanted = RULES.get(task.permissions or DEFAULT)
+    wanted = RULES.get(mode or DEFAULT)
     if wanted is None:
         return None
     import json
 
     try:
-        given = json.loads(task.env.get(PERMISSION) or "{}")
+        given = json.loads(env.get(PERMISSION) or "{}")
     except ValueError:
         given = None
     if not isinstance(given, dict):
@@ -134,14 +133,9 @@ def abortion(held: Held) -> Callable[[float], None]:
         ports = snapshot().ports(process)
         if not ports:
             raise AgentctlError(f"{what}: it listens on no port that we can reach; end the turn where it is shown")
-        login = credentials(held.env)
         try:
-            opencode_api.abort(ports[0], session.id, session.cwd or "", deadline, login)
-            while (
-                session.id in opencode_api.ask(ports[0], session.cwd or "", opencode_api.left(deadline), login).active
-            ):
-                time.sleep(min(PROBE, opencode_api.left(deadline)))
-        except (OSError, opencode_api.Unanswered) as error:
+            opencode_api.abort(ports[0], session.id, session.cwd or "", deadline, credentials(held.env))
+        except opencode_api.Unanswered as error:
             raise AgentctlError(f"{what}: {error}; end the turn where it is shown") from error
 
     return abort
