@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -53,8 +54,10 @@ class Daemon:
         self.called: list[tuple[str, dict[str, Any]]] = []
         folder = root / "app-server-control"
         folder.mkdir()
+        self.place = tempfile.TemporaryDirectory(prefix="agentctl-")  # its name is a link there: such paths are short
+        (folder / "app-server-control.sock").symlink_to(f"{self.place.name}/socket")
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(str(folder / "app-server-control.sock"))
+        self.listener.bind(f"{self.place.name}/socket")
         self.listener.listen()
         threading.Thread(target=self._serve, daemon=True).start()
 
