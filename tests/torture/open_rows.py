@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-LATER = "launch and stop are not there yet"
+LATER = "launch is not there yet"
 AGENT = "this agent is not there yet"
 NO_STANDIN = "no stand-in of this agent yet"
 DAEMON = "agentctl's own daemon is not there yet"
 
 OPEN = (
-    ("unflushed", "our own headless launch is running, inferred; stop works", LATER),
-    ("pid-recycled", "stop refuses to touch the stranger", LATER),
-    ("foreign", "stop works (sole: --force, names the pid)", LATER),
-    ("native-daemon", "stop ends the turn, never the daemon", LATER),
+    ("unflushed", "our own headless launch is running, inferred", LATER),
     ("native-daemon", "openclaw", AGENT),
     ("no-double", "opencode JSON and database", NO_STANDIN),
     ("no-double", "gemini phantom, pi and pi-rust", AGENT),
@@ -24,11 +21,6 @@ OPEN = (
     ("gate", "two launches race for one directory", LATER),
     ("lock-of-dead", "the directory is free at once", LATER),
     ("crash-anywhere", "killed at each step of a launch", LATER),
-    ("stubborn", "an agent that ignores SIGTERM", LATER),
-    ("orphans", "no tool is left after stop", LATER),
-    ("resurrect", "a background worker is really stopped", LATER),
-    ("wrong-one", "stop with a recycled or forged pid file", LATER),
-    ("nested", "an agent launched by an agent", LATER),
     ("prompt-odd", "1 MB, --, NUL, newline, emoji", LATER),
     ("caller-env", "variables of the caller reach the agent", LATER),
     ("resume-live", "one writer only", LATER),

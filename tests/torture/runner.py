@@ -15,6 +15,7 @@ from tests.torture import (  # noqa: F401  they register themselves
     cases_hostile,
     cases_identity,
     cases_machine,
+    cases_stop,
     cases_turns,
 )
 from tests.torture.handles import Programs, others

@@ -25,7 +25,7 @@ VERBS = {
     "status": ("status", "one session, everything that is known"),
     "why": ("why", "one session, and how that is known: every fact, rule and candidate"),
     "peek": ("peek", "the last messages of a session; -f follows it"),
-    "wait": ("wait", "until sessions no longer run, or are idle, waiting or ended"),
+    "stop": ("stop", "end sessions, in their agents' own orderly way"),
     "agents": ("agents", "the agents, their stores, and whether they can be read"),
     "completion": ("completion", "completion for bash, zsh or fish"),
 }
@@ -39,7 +39,7 @@ examples:
   agentctl status 3f2a              one session, by any unique beginning of its id
   agentctl why 3f2a                 the evidence
   agentctl peek 3f2a -f             its last messages, and what comes
-  agentctl wait 3f2a --timeout 30m  until it no longer runs
+  agentctl stop 3f2a                end it; says what is true afterwards
   agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
 
 exit codes: 0 ok, 1 failed, 2 usage, 3 no such session or ambiguous, 4 refused, 5 truth not available (--strict, wait),

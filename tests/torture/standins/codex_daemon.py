@@ -48,8 +48,16 @@ class CodexDaemon(Codex):
         del self.statuses[id]
 
     def do_behave(self, manner: str) -> None:
-        """honest, silent (takes the call and never answers), or the kind of nonsense to answer."""
+        """honest, silent (takes the call and never answers), deaf (to an interrupt), or the nonsense to answer."""
         self.manner = manner
+
+    def interrupt(self, id: str, turn: str) -> dict[str, Any]:
+        """It ends the turn and its tools, says so in the rollout, and keeps the thread."""
+        if self.threads[id].turn == turn and self.manner != "deaf":
+            self.do_abort(id)
+            self.end_tools()
+            self.statuses[id] = {"type": "idle"}
+        return {}
 
     def accept(self, listener: socket.socket) -> None:
         while True:
@@ -89,6 +97,13 @@ class CodexDaemon(Codex):
                 return {"data": [{"not": "an id"}, None, 7, *self.statuses], "nextCursor": None}
             return {"data": list(self.statuses), "nextCursor": None}
         id = str(params.get("threadId"))
+        if method == "thread/turns/list":
+            active = self.statuses.get(id, {}).get("type") == "active"
+            return {"data": [{"id": self.threads[id].turn, "status": "inProgress"}] if active else []}
+        if method == "turn/interrupt":
+            return self.interrupt(id, str(params.get("turnId")))
+        if method == "thread/backgroundTerminals/clean":
+            return {}
         if self.manner == "odd status":
             return {"thread": {"id": id, "status": {"type": ["active"], "activeFlags": 7}}}
         # Of a thread that another process runs the daemon speaks wrongly.

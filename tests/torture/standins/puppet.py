@@ -47,6 +47,10 @@ class Puppet:
     def do_exit(self, code: int = 0) -> None:
         raise SystemExit(code)
 
+    def do_ignore(self, signals: list[int]) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)
+
     def do_leave_leader(self) -> None:
         """End the first thread and live on in another: the kernel then shows the process as a zombie."""
         import ctypes

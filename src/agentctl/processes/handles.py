@@ -1,0 +1,120 @@
+"""A process that is to be signalled: opened first, then proved to be the one that is meant.
+
+On Linux it is held by a pidfd, so that whoever has its pid later never gets the signal. Where there is none (macOS, or
+a sandbox that forbids it) the key is proved again right before each signal; the instant between the two is not covered.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from agentctl.model import Process, ProcessKey
+
+NO_PIDFD = (errno.ENOSYS, errno.EPERM)  # an old kernel, a sandbox
+PAUSE = 0.02  # between two looks, where nothing wakes us
+
+
+class Handle:
+    def __init__(self, row: Process, fd: int | None) -> None:
+        self.key = row.key
+        self.comm = row.comm
+        self._fd = fd
+
+    @classmethod
+    def open(cls, key: ProcessKey) -> Self | None:
+        """None: it has ended. Raises OSError where that cannot be told, or too many are open."""
+        fd = None
+        if hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
+            try:
+                fd = os.pidfd_open(key.pid)
+            except ProcessLookupError:
+                return None
+            except OSError as error:
+                if error.errno not in NO_PIDFD:
+                    raise
+        # Only now: what has this key after it was opened is what was opened.
+        row = row_of(key)
+        if row is None:
+            if fd is not None:
+                os.close(fd)
+            return None
+        return cls(row, fd)
+
+    def alive(self) -> bool:
+        if self._fd is None:
+            return row_of(self.key) is not None
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return not poll.poll(0)
+
+    def suspended(self) -> bool:
+        row = row_of(self.key)
+        return row is not None and row.suspended
+
+    def send(self, number: signal.Signals) -> bool:
+        """False: it has ended already; the kernel takes a signal for a zombie, too. Raises PermissionError."""
+        if not self.alive():
+            return False
+        try:
+            if self._fd is not None:
+                signal.pidfd_send_signal(self._fd, number)
+            else:
+                os.kill(self.key.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def fileno(self) -> int | None:
+        return self._fd
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+
+def row_of(key: ProcessKey) -> Process | None:
+    """The process of this key as it is now; None: it has ended. Raises OSError where that cannot be told."""
+    if sys.platform == "linux":
+        from agentctl.processes import linux
+
+        if key.boot != linux.boot_id():
+            return None
+        try:
+            row = linux.parse_stat(linux.read_row(f"{linux.PROC}/{key.pid}/stat"), key.boot)
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+    else:
+        from agentctl.processes import portable
+
+        row = portable.row(key.pid, key.boot) if key.boot == portable.boot_id() else None
+    return row if row is not None and row.key == key and not row.dead else None
+
+
+def wait_for(handles: Iterable[Handle], seconds: float) -> list[Handle]:
+    """Wait until all of them have ended, at most so long. Who still lives."""
+    deadline = time.monotonic() + seconds
+    living = list(handles)
+    while living:
+        left = max(0.0, deadline - time.monotonic())
+        descriptors = [fd for fd in (one.fileno() for one in living) if fd is not None]
+        if len(descriptors) == len(living):
+            poll = select.poll()
+            for fd in descriptors:
+                poll.register(fd, select.POLLIN)
+            poll.poll(left * 1000)
+        else:
+            time.sleep(min(PAUSE, left))
+        living = [one for one in living if one.alive()]
+        if left <= 0.0:
+            break
+    return living
