@@ -131,7 +131,8 @@ def test_ids_by_unique_beginning(home: Home) -> None:
     [
         (("nonsense",), 2, "known: list, status, why, peek"),
         (("list", "--agent", "nobody"), 2, "known: claude-code, codex"),
-        (("list", "--since", "soon"), 2, "12h"),
+        (("list", "--since", "soon"), 2, "such as 90s, 10m or 1.5h"),
+        (("list", "--since", "12"), 2, "of what? Use s, m, h, d or w, such as 12h"),
         (("list", "--status", "tired"), 2, "waiting"),
         (("list", "-n", "many"), 2, "-n"),
         (("list", "-n", "-1"), 2, "-n"),

@@ -29,6 +29,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 ORDER = (
     "model",
     "errors",
+    "durations",
     "config",
     "processes",
     "stores",

@@ -7,6 +7,7 @@ import sys
 import time
 
 from agentctl.cli import output
+from agentctl.cli.durations import seconds
 from agentctl.errors import UsageError
 from agentctl.model import ALIVE, STATUS_WORDS
 from agentctl.sessions import RECENT, Scope, query
@@ -31,7 +32,6 @@ examples:
   agentctl list --json                   {"schema": 1, "sessions": [...], "unattached": [...], "problems": [...]}
 """
 ENDED = ("failed", "stopped", "done")
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 COLUMNS = ("ID", "STATUS", "AGENT", "MODEL", "PID", "AGE", "DIRECTORY", "WHAT")
 
 
@@ -87,10 +87,9 @@ def since(args: Namespace) -> float | None:
         return time.time() - RECENT
     if args.since == "all":
         return 0.0
-    number, unit = args.since[:-1], args.since[-1:]
-    if unit not in UNITS or not (number.isascii() and number.isdigit()):
-        raise UsageError(f"--since {args.since!r}: use a number and s, m, h, d or w, such as 12h, or all")
-    return time.time() - int(number) * UNITS[unit]
+    if args.since.isdigit():  # of seconds? Who means hours would get an empty list
+        raise UsageError(f"--since {args.since}: of what? Use s, m, h, d or w, such as {args.since}h, or all")
+    return time.time() - seconds(args.since)
 
 
 def select(sessions: Iterable[Session], args: Namespace) -> list[Session]:
