@@ -35,6 +35,8 @@ ORDER = (
     "stores",
     "recipes",
     "launches",
+    "github",
+    "prompts",
     "agents",
     "roots",
     "readings",
