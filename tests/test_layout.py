@@ -37,6 +37,7 @@ ORDER = (
     "launches",
     "github",
     "prompts",
+    "hooks",
     "agents",
     "roots",
     "readings",
