@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SUFFIX, TEMPORARY, MUTEX = ".json", ".new-", ".mutex"
-PATIENCE, GATE_PATIENCE = 10.0, 30.0
+PATIENCE = GATE_PATIENCE = 30.0
 FULL = "make room there, or set AGENTCTL_HOME to another folder"
 
 
@@ -87,35 +87,39 @@ def acquire(
     if ttl is not None and now + ttl >= stores.LATEST_MOMENT:
         raise UsageError("no calendar has that day; leave --ttl out for a lock without an end")
     path = lock_path(env, real)
-    lock = Lock(real, by or myself(), reason, now, None if ttl is None else now + ttl, path)
+    facts = {
+        "directory": real,
+        "by": by or myself(),
+        "reason": reason,
+        "created_at": utc(now),
+        "expires_at": None if ttl is None else utc(now + ttl),
+    }
     folder = locks_folder(env)
     try:
         make_private(state_folder(env))
         make_private(folder)
+        refuse_if_held(path, real, now)  # before there is a queue
         with Flock(os.path.join(folder, MUTEX), PATIENCE):
-            held = read_file(path)
-            if isinstance(held, Lock) and held.expired(now):
-                os.unlink(path)
-            elif isinstance(held, Lock):
-                raise Refused(f"{real}: {held_by(held)}; `agentctl unlock {real}` frees it")
-            elif held is not None:
-                raise Refused(f"{path}: {held.problem}; `agentctl unlock --force {real}` removes it")
-            write(lock)
+            refuse_if_held(path, real, now)
+            if os.path.lexists(path):
+                os.unlink(path)  # expired
+            write(path, facts)
     except OSError as error:
         raise Refused(f"{error.filename or path}: {error.strerror or error}; {FULL}") from error
-    return lock
+    return parse(facts, path)  # to the same millisecond as whoever reads it
 
 
-def write(lock: Lock) -> None:
+def refuse_if_held(path: str, directory: str, now: float) -> None:
+    held = read_file(path)
+    if isinstance(held, Problem):
+        raise Refused(f"{path}: {held.problem}; `agentctl unlock --force {directory}` removes it")
+    if held is not None and not held.expired(now):
+        raise Refused(f"{directory}: {held_by(held)}; `agentctl unlock {directory}` frees it")
+
+
+def write(path: str, facts: dict[str, Any]) -> None:
     """Whole, or not at all; and never over another one."""
-    facts = {
-        "directory": lock.directory,
-        "by": lock.by,
-        "reason": lock.reason,
-        "created_at": utc(lock.created_at),
-        "expires_at": utc(lock.expires_at),
-    }
-    folder = os.path.dirname(lock.path)
+    folder = os.path.dirname(path)
     temporary = os.path.join(folder, f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -123,7 +127,7 @@ def write(lock: Lock) -> None:
             file.write(json.dumps(facts).encode() + b"\n")
             file.flush()
             os.fsync(fd)
-        os.link(temporary, lock.path)
+        os.link(temporary, path)
     finally:
         os.unlink(temporary)
     sync_folder(folder)
@@ -137,10 +141,8 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
-def utc(at: float | None) -> str | None:
+def utc(at: float) -> str:
     """With milliseconds: a lock of a second is not over at once."""
-    if at is None:
-        return None
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at % 1 * 1000):03d}Z"
 
 
