@@ -223,7 +223,7 @@ from agentctl import hooks
 print("ready", flush=True)
 sys.stdin.readline()
 if hooks.mark_completed(sys.argv[1]):
-    result = hooks.run("on-complete", "echo $$ >> ran", hooks.Facts(), "log", sys.argv[1])
+    result = hooks.run("on-complete", "echo $$ >> ran", hooks.Facts(), sys.argv[1] + "/log", sys.argv[1])
     hooks.note(sys.argv[1], "on-complete", result)
     print("won")
 """
