@@ -13,6 +13,7 @@ from agentctl import github
 from agentctl.errors import AgentctlError, UsageError
 from agentctl.github import fetch_issue, repository_of
 from tests.children import until
+from tests.test_hooks import at_end
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,7 +179,7 @@ def test_a_gh_that_does_not_answer_is_ended_with_its_children(
     with pytest.raises(AgentctlError, match=r"has not answered in 0\.3 s; try `gh issue view 7"):
         machine.fetch(7, "o/r")
     try:
-        until(lambda: os.read(reading, 1) == b"")  # end of file: nobody is left who could write
+        until(lambda: at_end(reading))
     finally:
         os.close(reading)
 
