@@ -8,7 +8,7 @@ from agentctl.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 
@@ -50,3 +50,32 @@ def stores(env: Mapping[str, str]) -> dict[str, list[str]]:
             raise UsageError(f"{config_path(env)}: stores.{agent} must be a list of paths")
         found[agent] = [os.path.expanduser(path) for path in paths]
     return found
+
+
+def retention(env: Mapping[str, str]) -> float | None:
+    """For how many seconds a launch is kept after its last process: `retention = "7d"`. None: nobody said."""
+    from agentctl.durations import seconds
+
+    return measure(env, "retention", seconds)
+
+
+def output_limit(env: Mapping[str, str]) -> int | None:
+    """How many bytes of an agent's output are kept: `output_limit = "100M"`. None: nobody said."""
+    from agentctl.durations import size
+
+    found = measure(env, "output_limit", size)
+    return None if found is None else int(found)
+
+
+def measure(env: Mapping[str, str], name: str, read: Callable[[str], float]) -> float | None:
+    """A number, or a text as the options take it."""
+    value = load(env).get(name)
+    if value is None:
+        return None
+    try:
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            return read(str(value))
+        why = "a number, or a text such as those of the options, is wanted"
+    except UsageError as error:
+        why = str(error)
+    raise UsageError(f"{config_path(env)}: {name}: {why}")

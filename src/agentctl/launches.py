@@ -4,6 +4,7 @@ launch.json   what only the launcher knew, written once by the runner, before th
 output.log    the agent's stdout and stderr
 exits.jsonl   one line per process that the runner reaped
 hooks.log     the words of the commands that the runner ran
+hooks.jsonl   how the person's hooks ended; completed: the mark that on-complete was begun
 
 A folder without launch.json is no launch: it is on its way to be one, or what was left of one that never was.
 No status is in any of them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from agentctl import config
 from agentctl.launches import EXITS, LAUNCH, MARKER, OUTPUT, exits_in, is_id, launches_folder, not_ours, read_folder
 from agentctl.model import Launch, Value
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from agentctl.processes import Processes
 
 RETENTION = 7 * 24 * 3600.0
+OUTPUT_LIMIT = 100 * 1024 * 1024
 HALF_MADE = 3600.0  # a folder that never became a launch
 MOST = 20
 REMOVING = ".removing-"
@@ -27,6 +29,23 @@ class Swept(Value):
     removed: tuple[str, ...] = ()
     trimmed: tuple[str, ...] = ()
     left: int = 0  # could go, too: next time
+    kept: tuple[tuple[str, str], ...] = ()  # (launch id, why it stays)
+
+
+def sweep_as_configured(
+    env: Mapping[str, str], processes: Processes, now: float, most: int = MOST, *, dry_run: bool = False
+) -> Swept:
+    """With what the person's configuration says, or else what is said here."""
+    keep, limit = config.retention(env), config.output_limit(env)
+    return sweep(
+        env,
+        processes,
+        now,
+        RETENTION if keep is None else keep,
+        most,
+        output_limit=OUTPUT_LIMIT if limit is None else limit,
+        dry_run=dry_run,
+    )
 
 
 def sweep(
@@ -54,36 +73,52 @@ def sweep(
             remove_tree(os.path.join(folder, name))  # the sweeper that began it was killed
     removed: list[str] = []
     trimmed: list[str] = []
+    kept: list[tuple[str, str]] = []
     left = 0
-    markers: set[str] | None = None
+    markers: dict[str, int] | None = None
     for id in filter(is_id, names):
         path = os.path.join(folder, id)
-        if output_limit is not None and not dry_run and trim(os.path.join(path, OUTPUT), output_limit):
+        if output_limit is not None and trim(os.path.join(path, OUTPUT), output_limit, dry_run=dry_run):
             trimmed.append(id)
-        if not is_over(id, path, processes, now, retention):
+        if (why := why_kept(id, path, processes, now, retention)) is not None:
+            kept.append((id, why))
             continue
         if len(removed) == most:
             left += 1
             continue
         if markers is None:
-            markers = set(carried(processes))
-        if id not in markers and (dry_run or take_away(folder, id)):
+            markers = dict(carried(processes))
+        if id in markers:
+            kept.append((id, f"pid {markers[id]} descends from it"))
+        elif dry_run or take_away(folder, id):
             removed.append(id)
-    return Swept(tuple(removed), tuple(trimmed), left)
+        elif os.path.lexists(path):
+            kept.append((id, "it cannot be moved"))
+    return Swept(tuple(removed), tuple(trimmed), left, tuple(kept))
 
 
-def is_over(id: str, path: str, processes: Processes, now: float, retention: float) -> bool:
-    """Are all processes of a launch proved gone, and for long enough?"""
+def why_kept(id: str, path: str, processes: Processes, now: float, retention: float) -> str | None:
+    """None: all processes of the launch are proved gone, and for long enough."""
     launch = read_folder(id, path)
     if not isinstance(launch, Launch):  # one that never was, or a file that is damaged
-        age = HALF_MADE if launch is None else retention
-        return last_written(path) < now - age and not is_in_use(path)
+        age, what = (HALF_MADE, "never became a launch") if launch is None else (retention, "its record is damaged")
+        if (since := now - last_written(path)) <= age:
+            return f"{what}; {too_young(since, age)}"
+        return "its output is in use" if is_in_use(path) else None
     ended = exits_in(path)
-    times = [exit.at for exit in ended if exit.at is not None]
-    if (max(times) if times else last_written(path)) >= now - retention:
-        return False
     keys = {launch.runner, launch.child, *(exit.key for exit in ended if exit.key is not None)}
-    return all(processes.gone(key) for key in keys) and not is_in_use(path)
+    living = sorted(key.pid for key in keys if not processes.gone(key))
+    if living:
+        return "not proved gone: pid " + ", ".join(map(str, living))
+    times = [exit.at for exit in ended if exit.at is not None]
+    since = now - (max(times) if times else last_written(path))
+    if since <= retention:
+        return too_young(since, retention)
+    return "its output is in use" if is_in_use(path) else None
+
+
+def too_young(since: float, age: float) -> str:
+    return f"ended {max(0.0, since) / 3600:.1f} h ago, stays for {age / 3600:g} h"
 
 
 def last_written(path: str) -> float:
@@ -116,12 +151,12 @@ def is_in_use(path: str) -> bool:
     return False
 
 
-def carried(processes: Processes) -> Iterator[str]:
-    """The launches that a living process descends from, by its environment."""
+def carried(processes: Processes) -> Iterator[tuple[str, int]]:
+    """The launches that a living process descends from, by its environment, and the process."""
     for process in processes.living():
         details = processes.details(process)
         if details is not None and details.env and MARKER in details.env:
-            yield details.env[MARKER]
+            yield details.env[MARKER], process.pid
 
 
 def take_away(folder: str, id: str) -> bool:
@@ -145,13 +180,15 @@ def remove_tree(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def trim(path: str, limit: int) -> bool:
+def trim(path: str, limit: int, *, dry_run: bool = False) -> bool:
     """Give the middle of a long output back to the disk. Its first MB and its tail stay, at their places, so whoever
     writes to it notices nothing; the middle reads as zeros. False: nothing to do, or not possible here."""
     try:
         found = os.stat(path, follow_symlinks=False)
         if found.st_blocks * BLOCK <= max(limit, 2 * HEAD_KEPT):
             return False
+        if dry_run:
+            return True
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False

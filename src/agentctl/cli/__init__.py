@@ -25,7 +25,10 @@ VERBS = {
     "status": ("status", "one session, everything that is known"),
     "why": ("why", "one session, and how that is known: every fact, rule and candidate"),
     "peek": ("peek", "the last messages of a session; -f follows it"),
-    "stop": ("stop", "end sessions, in their agents' own orderly way"),
+    "lock": ("lock", "keep agents out of a directory"),
+    "unlock": ("unlock", "take such a lock away"),
+    "locks": ("locks", "the directories that are locked, and those in which agents work"),
+    "prune": ("prune", "remove now what agentctl keeps of launches that are over"),
     "agents": ("agents", "the agents, their stores, and whether they can be read"),
     "completion": ("completion", "completion for bash, zsh or fish"),
 }
@@ -39,7 +42,7 @@ examples:
   agentctl status 3f2a              one session, by any unique beginning of its id
   agentctl why 3f2a                 the evidence
   agentctl peek 3f2a -f             its last messages, and what comes
-  agentctl stop 3f2a                end it; says what is true afterwards
+  agentctl lock . --ttl 2h          no agent here for two hours; agentctl locks shows who is where
   agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
 
 exit codes: 0 ok, 1 failed, 2 usage, 3 no such session or ambiguous, 4 refused, 5 truth not available (--strict, wait),

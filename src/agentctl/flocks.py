@@ -1,0 +1,77 @@
+"""The kernel's lock on a file: of one holder at a time, and free the moment that its holder ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from agentctl.errors import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+PAUSE = 0.02
+
+
+class Flock:
+    """with Flock(path, seconds): ... Raises Refused when it is not free in time.
+
+    The descriptor is not inherited by what is executed meanwhile. The file goes with the lock: so a file that was
+    locked counts only if it still is the one of that name.
+    """
+
+    def __init__(self, path: str, patience: float, what: str = "") -> None:
+        self._path = path
+        self._patience = patience
+        self._what = what or path
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        deadline = time.monotonic() + self._patience
+        while not self._try_or_refuse():
+            if time.monotonic() >= deadline:
+                raise Refused(f"{self._what}: {self._holder()} ({self._path}); try again in a moment")
+            time.sleep(PAUSE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            os.unlink(self._path)
+        except OSError:
+            pass  # it may stay
+        finally:
+            os.close(self._fd)
+
+    def _try_or_refuse(self) -> bool:
+        try:
+            return self._try()
+        except OSError as error:
+            why = f"cannot be locked: {error.strerror or error}"
+            raise Refused(f"{self._path}: {why}; make room there, or set AGENTCTL_HOME to another folder") from error
+
+    def _try(self) -> bool:
+        import fcntl
+
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(fd), os.stat(self._path, follow_symlinks=False)):
+                self._fd, fd = fd, -1
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        return False
+
+    def _holder(self) -> str:
+        from agentctl import processes
+
+        owners = processes.snapshot().lock_owners(self._path)
+        pids = ", ".join(str(owner.pid) for owner in owners)
+        return f"another agentctl is at it, pid {pids}" if pids else "another agentctl is at it"

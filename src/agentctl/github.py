@@ -1,0 +1,136 @@
+"""An issue, through GitHub's own command line: it knows the person's hosts and log-ins, and we never see them."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from agentctl.errors import AgentctlError, UsageError
+from agentctl.model import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PATIENCE = 30.0
+PUBLIC_HOST = "github.com"
+SSH_HOSTS = {"ssh.github.com": PUBLIC_HOST}  # for ssh through port 443
+NOT_LOGGED_IN = 4  # gh's exit code
+WITHOUT = "or save the issue's text and give it with --file"
+
+WORD = r"[A-Za-z0-9_.][A-Za-z0-9_.\-]*"
+REPOSITORY = re.compile(rf"(?:{WORD}(?::\d+)?/)?{WORD}/{WORD}")
+URL = re.compile(rf"(?:https?|ssh|git|git\+ssh)://(?:[^/@]*@)?({WORD})(:\d+)?/({WORD}/{WORD})/?")
+SCP = re.compile(rf"(?:[^/@:]*@)?({WORD}):/?({WORD}/{WORD})/?")  # git@host:owner/repository
+
+
+class Issue(Value):
+    number: int
+    title: str
+    body: str
+    url: str
+
+
+def fetch_issue(number: int, repo: str | None, cwd: str, env: Mapping[str, str] | None = None) -> Issue:
+    """`repo` is [HOST/]OWNER/REPOSITORY; None = where `origin` of the repository at `cwd` leads to."""
+    if number <= 0:
+        raise UsageError(f"{number} is no number of an issue; it is the one behind the # in its title")
+    environment = dict(os.environ if env is None else env)
+    if repo is None:
+        repo = repository_at(cwd, environment)
+    elif REPOSITORY.fullmatch(repo) is None:
+        raise UsageError(f"--repo {repo!r}: use OWNER/REPOSITORY, or HOST/OWNER/REPOSITORY")
+    code, out, err = run(
+        ["gh", "issue", "view", str(number), "--repo", repo, "--json", "title,body,url"],
+        cwd,
+        {**environment, "GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1"},
+    )
+    if code == NOT_LOGGED_IN:
+        raise AgentctlError(f"gh is not logged in to where {repo} is; run `gh auth login`, {WITHOUT}")
+    if code != 0:
+        why = last_line(err) or f"exit code {code}"
+        raise AgentctlError(f"gh could not show issue {number} of {repo}: {why}; check the number and --repo")
+    return parse(number, repo, out)
+
+
+def parse(number: int, repo: str, text: str) -> Issue:
+    import json
+
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    facts = said if isinstance(said, dict) else {}
+    title, body, url = (facts.get(name) for name in ("title", "body", "url"))
+    if not (isinstance(title, str) and isinstance(body, str) and isinstance(url, str)):
+        raise AgentctlError(f"gh gave no issue {number} of {repo} in words we know; see `gh --version`, {WITHOUT}")
+    return Issue(number, title, body, url)
+
+
+def repository_at(cwd: str, env: Mapping[str, str]) -> str:
+    code, out, _ = run(["git", "remote", "get-url", "origin"], cwd, env)
+    if code != 0:
+        raise AgentctlError(f"{cwd}: no git repository with a remote `origin`; use --repo OWNER/REPOSITORY")
+    if (found := repository_of(out.strip())) is None:
+        raise AgentctlError(f"{cwd}: `origin` leads to no repository of a GitHub host; use --repo OWNER/REPOSITORY")
+    return found
+
+
+def repository_of(address: str) -> str | None:
+    """The repository as gh wants it named. An address may have a password in it: it goes into no message."""
+    if (url := URL.fullmatch(address)) is not None:
+        host, port, path = url.groups()
+        if port and address.startswith("http"):
+            host += port
+    elif (scp := SCP.fullmatch(address)) is not None:
+        host, path = scp.groups()
+    else:
+        return None
+    host = SSH_HOSTS.get(host.lower(), host.lower())
+    if "." not in host.rstrip(".") and not host.startswith("localhost"):
+        return None  # a name of the person's ssh configuration: what it stands for is not told here
+    path = path.removesuffix(".git")
+    if path.endswith("/"):
+        return None
+    return path if host == PUBLIC_HOST else f"{host}/{path}"
+
+
+def run(argv: list[str], cwd: str, env: Mapping[str, str], patience: float | None = None) -> tuple[int, str, str]:
+    """A command that is asked a question: without a terminal, and ended with what it started when it takes too long."""
+    import signal
+    import subprocess
+
+    patience = PATIENCE if patience is None else patience
+    try:
+        child = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if error.filename == cwd:
+            raise UsageError(f"{cwd}: no such directory") from None
+        where = f"https://cli.{PUBLIC_HOST}" if argv[0] == "gh" else "https://git-scm.com"
+        raise AgentctlError(f"{argv[0]} is not in PATH; install it ({where}), {WITHOUT}") from None
+    except OSError as error:
+        raise AgentctlError(f"{argv[0]} cannot be run: {error.strerror}; {WITHOUT[3:]}") from error
+    with child:
+        try:
+            out, err = child.communicate(timeout=patience)
+        except BaseException as error:
+            if child.returncode is None:  # not reaped: nobody else can have its number
+                os.killpg(child.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                said = f"{argv[0]} has not answered in {patience:g} s"
+                raise AgentctlError(f"{said}; try `{' '.join(argv)}` yourself, {WITHOUT}") from None
+            raise
+    return child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "".join(char for char in lines[-1] if char.isprintable())[:500] if lines else ""
