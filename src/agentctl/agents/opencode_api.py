@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ANSWER_LIMIT = 4 * 1024 * 1024
+STATES = ("idle", "busy", "retry")
 SECONDS = 0.5  # for all requests to one process
 
 
@@ -41,18 +42,26 @@ def ask(port: int, directory: str, seconds: float = SECONDS) -> Answer:
         raise Unanswered(str(error) or type(error).__name__) from error
     if not (isinstance(status, dict) and isinstance(questions, list) and isinstance(permissions, list)):
         raise Unanswered("an answer of another shape")
-    waiting = {}
+    waiting, active = {}, {}
     for what, requests in ((question_text, questions), (permission_text, permissions)):
         for request in requests:
-            id = text_or_none(request.get("sessionID")) if isinstance(request, dict) else None
-            if id is not None:
-                waiting[id] = what(request)
-    active = {
-        id: (text_or_none(state.get("message")) or "an error") if state.get("type") == "retry" else None
-        for id, state in status.items()
-        if isinstance(state, dict) and state.get("type") in ("busy", "retry")
-    }
+            id = understood(request, "sessionID")
+            waiting[id] = what(request)
+    for id, state in status.items():
+        kind = understood(state, "type")
+        if kind not in STATES:
+            raise Unanswered(f"a state that is not known: {kind}")
+        if kind != "idle":
+            active[id] = (text_or_none(state.get("message")) or "an error") if kind == "retry" else None
     return Answer(active, waiting)
+
+
+def understood(value: object, name: str) -> str:
+    """What is not understood is not taken for rest."""
+    text = text_or_none(value.get(name)) if isinstance(value, dict) else None
+    if text is None:
+        raise Unanswered(f"an answer without {name}")
+    return text
 
 
 def get(port: int, path: str, directory: str, deadline: float) -> Any:
