@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sqlite3
+import time
 from pathlib import Path
 
 from tests.torture.standins import files
@@ -19,6 +20,7 @@ DATABASE = "opencode.db"
 LOG = "opencode.log"
 SCHEMA = Path(__file__).parents[2] / "fixtures/opencode/tui_no_session/xdg_data/opencode" / DATABASE
 PROJECT = "global"
+TIMEOUT = 10.0
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 USAGE = ("input", "output", "reasoning", "cache_read", "cache_write")
 
@@ -65,15 +67,26 @@ class Database:
 
     def __init__(self, root: str, version: str, *, exclusive: bool = False) -> None:
         self.version = version
-        self._connection = sqlite3.connect(f"{root}/{DATABASE}", timeout=10, isolation_level=None)
+        self._connection = sqlite3.connect(f"{root}/{DATABASE}", timeout=TIMEOUT, isolation_level=None)
         if exclusive:
             self._do("pragma locking_mode = exclusive")
-        self._do("pragma journal_mode = wal")
+        self._keep_a_log()
         self._do("pragma wal_autocheckpoint = 0")
         self._do("begin immediate")
         if not self._connection.execute("select 1 from sqlite_master where name = 'session'").fetchone():
             self._create()
         self._do("commit")
+
+    def _keep_a_log(self) -> None:
+        """Of several that create it at one moment SQLite refuses all but one, without waiting."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return self._do("pragma journal_mode = wal")
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
 
     def _create(self) -> None:
         with sqlite3.connect(f"file:{SCHEMA}?immutable=1", uri=True) as real:
