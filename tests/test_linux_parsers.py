@@ -96,13 +96,14 @@ LOCKS = b"""\
 3: OFDLCK ADVISORY  WRITE -1 08:02:100 0 EOF
 4: FLOCK  ADVISORY  READ 14 fd:1a:200 0 EOF
 5: FLOCK  ADVISORY  READ 15 fd:1a:200 0 EOF
+5: FLOCK  ADVISORY  READ 15 fd:1a:200 0 EOF
 6: FLOCK  ADVISORY  WRITE -1 08:02:300 0 EOF
 7: LEASE  ACTIVE    WRITE 16 08:02:100 0 EOF
 8: FLOCK  ADVISORY  WRITE 17 <none>:0 0 EOF
 9: FLOCK  ADV"""
 
 
-def test_locks_are_those_of_flock_and_of_holders_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_are_those_of_flock_and_of_holders_only_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linux, "read", lambda path, limit: LOCKS)
     assert linux.flocks() == {(8, 2, 100): (12,), (0xFD, 0x1A, 200): (14, 15), (8, 2, 300): (-1,)}
 

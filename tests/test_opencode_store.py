@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentctl import sessions
-from agentctl.agents import opencode, opencode_api, opencode_db
-from agentctl.agents.opencode_api import Unanswered
+from agentctl.agents import opencode, opencode_db
 from agentctl.agents.opencode_db import Database, Unreadable
 from agentctl.agents.opencode_json import Folder, id_time
 from agentctl.agents.opencode_log import Tail, read_lines, read_trail
 from agentctl.agents.opencode_turn import Row
-from agentctl.model import DONE, UNKNOWN, Tokens
+from agentctl.model import DONE, UNKNOWN, Details, Process, ProcessKey, Tokens
 from tests.opencode_home import Home, line, tool
 from tests.worlds import BOOT_TIME, FIXTURES
 
@@ -134,6 +131,37 @@ def test_a_message_that_does_not_parse_is_not_a_state(home: Home) -> None:
     record = store.record("ses_a", tokens=True)
     assert record is not None
     assert (record.turn, record.tokens) == (UNKNOWN, None)
+
+
+ODD_TIMES = ("soon", b"\xff\xfe", 1e300, -1, 2**62)
+
+
+def test_odd_values_in_a_row_spoil_no_other_row(home: Home) -> None:
+    healthy = {"turn": DONE, "started_at": BOOT_TIME + 10}
+    home.session("ses_healthy", 10)
+    home.prompt("ses_healthy", 11)
+    home.step("ses_healthy", 12, end=13, finish="stop")
+    for index, odd in enumerate(ODD_TIMES):
+        for table, name in (("session", "id"), ("message", "session_id"), ("part", "session_id")):
+            for column in ("time_created", "time_updated"):
+                id = home.session(f"ses_{index}_{table}_{column}", 10)
+                home.prompt(id, 11)
+                home.step(id, 12, end=13, finish="stop", tokens={"input": 2**62, "output": 2**62}, cost=1e308)
+                home.step(id, 14, end=15, finish="stop", tokens={"input": 2**62, "output": "x"}, cost=1e308)
+                home._do(f"update {table} set {column} = ? where {name} = ?", odd, id)
+    home._do("update session set tokens_input = 'x', cost = ? where id = 'ses_0_part_time_updated'", b"x")
+    home._do("update session set title = cast(? as text) where id like '%_part_%'", b"\xff\xfe")
+    home._do("update message set data = cast(? as text) where session_id like '%_part_%'", b'{"role": "\xff"}')
+    home._do("update session set id = ? where id = 'ses_1_part_time_updated'", b"\xff")
+    answer = sessions.query(sessions.Scope(agents=("opencode",), since=0.0, children=True), home.env)
+    assert answer.problems == ()
+    found = {one.id: one for one in answer.sessions}
+    assert {name: getattr(found["ses_healthy"], name) for name in healthy} == healthy
+    store = opencode.open_store(str(home.data))
+    store.survey()
+    assert all(store.record(id, tokens=True) for id in found)
+    screen = Process(ProcessKey("boot", 1, 1), 0, "opencode", "S")
+    assert store.candidates(screen, Details(("opencode",), cwd="/work"), BOOT_TIME).ids
 
 
 def test_no_query_touches_a_table_of_secrets(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +291,7 @@ def test_a_session_in_both_is_one_row_and_the_databases(tmp_path: Path) -> None:
 
 
 def test_tokens_of_the_older_files() -> None:
-    folder = Folder(str(LEGACY))
+    folder = Folder("opencode", str(LEGACY), [])
     row = folder.session("ses_e1f7cc1a2ffeJ6DVYCJuINozY2")
     assert row is not None
     tokens, cost = folder.usage(row)
@@ -281,7 +309,7 @@ def test_ids_are_ordered_by_their_time_also_where_it_wraps(tmp_path: Path) -> No
     for name in names:
         (folder / name).write_text('{"role": "user"}')
     row = Row("ses_a", "", created=began)
-    newest_first = [f"{message.id}.json" for message in Folder(str(tmp_path)).messages(row, 10)]
+    newest_first = [f"{message.id}.json" for message in Folder("opencode", str(tmp_path), []).messages(row, 10)]
     assert newest_first == names[::-1]
 
 
@@ -295,6 +323,40 @@ def test_a_torn_or_vanished_file_is_not_an_end(tmp_path: Path) -> None:
     record = store.record("ses_e1f7cc1a2ffeJ6DVYCJuINozY2")
     assert record is not None
     assert record.turn == UNKNOWN
+
+
+def test_a_file_that_is_none_spoils_no_other_session(tmp_path: Path) -> None:
+    shutil.copytree(LEGACY, tmp_path / "opencode")
+    storage = tmp_path / "opencode" / "storage"
+    (project,) = (storage / "session").iterdir()
+    os.mkfifo(project / "ses_pipe.json")
+    (project / "ses_folder.json").mkdir()
+    os.mkfifo(storage / "message" / "ses_e1f7cc1a2ffeJ6DVYCJuINozY2" / "msg_1fffffffffffzzzz.json")
+    env = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    answer = sessions.query(sessions.Scope(agents=("opencode",), since=0.0), env)
+    assert {one.id: one.turn for one in answer.sessions} == {
+        "ses_e1f7d535dffejqS9RrR0aikJA9": "interrupted",
+        "ses_e1f7cc1a2ffeJ6DVYCJuINozY2": UNKNOWN,
+        "ses_pipe": UNKNOWN,
+        "ses_folder": UNKNOWN,
+    }
+    assert sorted(os.path.basename(one.path or "") for one in answer.problems) == [
+        "msg_1fffffffffffzzzz.json",
+        "ses_folder.json",
+        "ses_pipe.json",
+    ]
+
+
+def test_a_session_of_unknown_directory_has_not_ended_while_a_process_may_be_on_it(tmp_path: Path) -> None:
+    shutil.copytree(LEGACY, tmp_path / "opencode")
+    id = "ses_e1f7d535dffejqS9RrR0aikJA9"
+    (path,) = (tmp_path / "opencode" / "storage" / "session").glob(f"*/{id}.json")
+    path.write_text('{"id": "ses')
+    store = opencode.open_store(str(tmp_path / "opencode"))
+    store.survey()
+    screen = Process(ProcessKey("boot", 1, 1), 0, "opencode", "S")
+    found = store.candidates(screen, Details(("opencode",), cwd="/work"), path.stat().st_mtime - 1)
+    assert found.ids == (id,)
 
 
 # The log
@@ -339,80 +401,6 @@ def test_lines_of_two_processes_are_out_of_order(tmp_path: Path) -> None:
     assert log.runs_since("ses_1", BOOT_TIME + 28) == {"aa", "bb"}
     assert log.runs_since("ses_1", BOOT_TIME + 31) == set()
     assert Tail(str(tmp_path / "none")).runs_since("ses_1", 0.0) == set()
-
-
-# Its HTTP interface
-
-
-class Server:
-    """Answers each request with what it is given, and keeps what it was asked."""
-
-    def __init__(self, answers: dict[str, bytes]) -> None:
-        self.answers = answers
-        self.asked: list[str] = []
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            with connection:
-                request = connection.recv(65536).decode().splitlines()[0]
-                self.asked.append(request)
-                body = self.answers.get(request.split()[1].split("?")[0], b"")
-                connection.sendall(body)
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-def ok(value: object) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + json.dumps(value).encode()
-
-
-def test_three_questions_about_one_directory() -> None:
-    permission = {"sessionID": "ses_a", "permission": "bash", "patterns": ["ls *"], "metadata": {"command": "ls x"}}
-    question = {"sessionID": "ses_b", "questions": [{"question": "Which?"}]}
-    retry = {"type": "retry", "attempt": 2, "message": "overloaded"}
-    server = Server(
-        {
-            "/session/status": ok({"ses_a": {"type": "busy"}, "ses_b": {"type": "busy"}, "ses_c": retry}),
-            "/permission": ok([permission]),
-            "/question": ok([question]),
-        }
-    )
-    answer = opencode_api.ask(server.port, "/some dir/ä?")
-    server.close()
-    assert answer.active == {"ses_a": None, "ses_b": None, "ses_c": "overloaded"}
-    assert answer.waiting == {"ses_a": "permission: bash: ls x", "ses_b": "question: Which?"}
-    target = "?directory=/some%20dir/%C3%A4%3F HTTP/1.0"
-    assert sorted(server.asked) == [f"GET /{name}{target}" for name in ("permission", "question", "session/status")]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 401 Unauthorized\r\n\r\n",
-        ok([]),
-        b"HTTP/1.1 200 OK\r\n\r\n<html>",
-        b"",
-        ok({})[:9],
-    ],
-)
-def test_an_answer_of_another_kind_is_none(answer: bytes) -> None:
-    server = Server(dict.fromkeys(("/session/status", "/permission", "/question"), answer))
-    with pytest.raises(Unanswered):
-        opencode_api.ask(server.port, "/x")
-    server.close()
-
-
-def test_a_server_that_does_not_answer_costs_little() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unanswered):
-        opencode_api.ask(silent.getsockname()[1], "/x", seconds=0.05)
 
 
 # What it costs

@@ -126,6 +126,42 @@ class CodexDaemon(Codex):
         self.do("say", id=id, status=status)
 
 
+class OpenCode(Agent):
+    @property
+    def root(self) -> Path:
+        found: Path = self.config["root_path"]
+        return found
+
+    @property
+    def database(self) -> Path:
+        return self.root / "opencode.db"
+
+    def mid_model(self, text: str = "please do it", **arguments: Any) -> OpenCode:
+        """The model is called, and has not said a word."""
+        self.do("prompt", text=text, **arguments)
+        self.do("step", **arguments)
+        return self
+
+    def mid_tool(self, command: str = "sleep 300", **arguments: Any) -> OpenCode:
+        self.do("prompt", **arguments)
+        self.do("call", command=command, allowed=True, **arguments)
+        self.tool(command, **arguments)
+        return self
+
+    def finished(self, text: str = "please do it", **arguments: Any) -> OpenCode:
+        self.do("prompt", text=text, **arguments)
+        self.do("answer", **arguments)
+        return self
+
+
+class OpenCodeServer(OpenCode):
+    def runs(self, id: str, status: dict[str, Any], **arguments: Any) -> None:
+        """A session of one of its clients in mid-turn, and what it answers for it."""
+        self.do("begin", id=id, **arguments)
+        self.mid_model(id=id)
+        self.do("say", id=id, status=status)
+
+
 class Poller(Handle):
     """A process that asks agentctl's Python API, over and over."""
 

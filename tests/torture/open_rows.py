@@ -4,15 +4,12 @@ from __future__ import annotations
 
 LATER = "launch is not there yet"
 AGENT = "this agent is not there yet"
-NO_STANDIN = "no stand-in of this agent yet"
 DAEMON = "agentctl's own daemon is not there yet"
 
 OPEN = (
     ("unflushed", "our own headless launch is running, inferred", LATER),
     ("native-daemon", "openclaw", AGENT),
-    ("no-double", "opencode JSON and database", NO_STANDIN),
     ("no-double", "gemini phantom, pi and pi-rust", AGENT),
-    ("killed-mid-turn", "opencode, and its other states", NO_STANDIN),
     ("usage-once", "a fork repeats its parent's message ids", "tokens are counted within one file only"),
     ("list-vs-status", "the same answer with and without the daemon", DAEMON),
     ("real-id", "the id printed is the native one", LATER),

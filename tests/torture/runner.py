@@ -15,7 +15,9 @@ from tests.torture import (  # noqa: F401  they register themselves
     cases_hostile,
     cases_identity,
     cases_machine,
-    cases_stop,
+    cases_opencode,
+    cases_opencode_store,
+    cases_opencode_turns,
     cases_turns,
 )
 from tests.torture.handles import Programs, others

@@ -16,8 +16,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import agentctl
 from tests.torture import handles
-from tests.torture.agents import CODEX_BINARY, Agent, Claude, Codex, CodexDaemon, Demo, Poller
+from tests.torture.agents import (
+    CODEX_BINARY,
+    Agent,
+    Claude,
+    Codex,
+    CodexDaemon,
+    Demo,
+    OpenCode,
+    OpenCodeServer,
+    Poller,
+)
 from tests.torture.handles import Handle, Puppet, read_answer
+from tests.torture.standins import opencode_files
 from tests.torture.standins.files import start_ticks, timed_id
 
 if TYPE_CHECKING:
@@ -28,8 +39,16 @@ if TYPE_CHECKING:
 
 SOURCES = str(Path(agentctl.__file__).parents[1])
 COMMAND_LIMIT = 20.0
-NOT_COMPARED = ("tokens",)  # counted only when one session is asked for
-KINDS: dict[str, type[Agent]] = {"claude": Claude, "codex": Codex, "codex-daemon": CodexDaemon}
+NOT_COMPARED = ("tokens", "cost_usd")  # counted only when one session is asked for
+BOOKS = ".db-shm"  # of SQLite: also of those who only read
+KINDS: dict[str, type[Agent]] = {
+    "claude": Claude,
+    "codex": Codex,
+    "codex-daemon": CodexDaemon,
+    "opencode": OpenCode,
+    "opencode-server": OpenCodeServer,
+}
+NO_HANDLERS = {"run", "serve"}  # of OpenCode: only its screen handles any signal
 
 
 class Contains(NamedTuple):
@@ -62,6 +81,7 @@ class World:
         self.claude_root = self.home / ".claude"
         self.codex_root = self.home / ".codex"
         self.demo_root = folder / "data" / "agentctl-demo"
+        self.opencode_root = folder / "data" / "opencode"
         self.env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": SOURCES,
@@ -98,7 +118,7 @@ class World:
         self._mounts.enter_context(mount)
 
     def clear_stores(self) -> None:
-        for root in (self.claude_root, self.codex_root, self.demo_root):
+        for root in (self.claude_root, self.codex_root, self.demo_root, self.opencode_root):
             shutil.rmtree(root, ignore_errors=True)
 
     def keep(self, handle: Handle) -> None:
@@ -148,6 +168,26 @@ class World:
         daemon.do("serve", socket_path=str(self.folder / "control.sock"))
         return daemon
 
+    def opencode(
+        self, command: str = "run", *words: str, id: str | None = None, layout: str = "database", log: str = "shared",
+        opened: bool = True, exclusive: bool = False, port: bool = False, root: Path | None = None, **options: Any,
+    ) -> OpenCode:  # fmt: skip
+        """A live OpenCode: `run` for one prompt, its `screen`, or `serve`."""
+        first = {"run": ["opencode", "run", "--format", "json"], "screen": ["opencode"]}.get(
+            command, ["opencode", command]
+        )
+        last = ["please do it"] if command == "run" else []
+        config = {"command": command, "layout": layout, "id": id or opencode_files.timed_id("ses")}
+        config["root"] = str(root or self.opencode_root)
+        kind = "opencode-server" if port or command == "serve" else "opencode"
+        agent = self.start(kind, config, options.pop("argv", None) or [*first, *words, *last], **options)
+        assert isinstance(agent, OpenCode)
+        if opened:
+            agent.do("open", log=log, exclusive=exclusive)
+        if kind == "opencode-server":
+            agent.do("serve")
+        return agent
+
     def start(
         self, kind: str, config: dict[str, Any], argv: list[str], *, program: str | None = None,
         comm: str | None = None, cwd: Path | None = None, env: dict[str, str] | None = None,
@@ -156,8 +196,10 @@ class World:
         """Start a stand-in; it is ready when it answers. `wrapper`: the arguments of a node process around it."""
         cwd = cwd or self.work
         where = {"root_path": Path(config["root"]), "cwd": os.path.realpath(cwd)}
-        name = program or ("claude" if kind == "claude" else "codex")
+        name = program or kind.partition("-")[0]
         config = {**config, "kind": kind, "argv": argv, "comm": comm, "script": script or []}
+        if config.get("command") in NO_HANDLERS:
+            config["handles"] = []
         if kind == "codex":
             config["handles"] = [2]  # only an interrupt
         command = handles.arguments(self.config_file(config), argv)
@@ -165,6 +207,7 @@ class World:
         if wrapper is not None:
             inner = {"executable": executable, "argv": command, "detached": then == "exit"}
             outer = {"kind": "wrapper", "argv": wrapper, "script": [["start", inner], [then, {}]]}
+            outer |= {"handles": []} if kind == "opencode" else {}  # it hands nothing on
             command = handles.arguments(self.config_file(outer), wrapper)
             executable = self.programs.path("node")
         popen = self.popen(command, executable, cwd, env, terminal)
@@ -384,7 +427,7 @@ class World:
         found = {}
         for root in (self.home, self.folder / "data"):
             for folder, folders, names in os.walk(root):
-                for name in (".", *folders, *names):
+                for name in (".", *folders, *(name for name in names if not name.endswith(BOOKS))):
                     status = os.lstat(os.path.join(folder, name))
                     found[os.path.join(folder, name)] = (status.st_size, status.st_mtime_ns, status.st_ino)
         return found

@@ -115,7 +115,7 @@ class Store:
         os.stat(self.root)  # where it was never used, nothing more is imported
         from agentctl.agents.opencode_sessions import Sessions
 
-        self._sessions = Sessions(self.root)
+        self._sessions = Sessions(NAME, self.root, self.problems)
 
     def links(self, processes: Processes) -> list[Link]:
         found = []
@@ -300,7 +300,7 @@ class Store:
         return list(dict.fromkeys(child for source in self._sessions.sources() for child in source.children(id)))
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
-        return self._sessions.record(NAME, id, tokens=tokens)
+        return self._sessions.record(id, tokens=tokens)
 
     def watched(self, id: str) -> Sequence[str]:
         """What it stores of all sessions is in one file, with a second one for what came last; who asks is in its
@@ -405,7 +405,8 @@ class Store:
 
 
 def works_in(row: Row, cwd: str) -> bool:
-    return row.directory is not None and (row.directory == cwd or real_path(row.directory) == cwd)
+    """One of which nothing can be read may be anywhere."""
+    return row.directory is None or row.directory == cwd or real_path(row.directory) == cwd
 
 
 def retrying(error: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 Opened with mode=ro, never as immutable: all of the newest rows are in the write-ahead log. Each query is a transaction
 of its own. Its tables account, control_account, credential and session_share hold secrets: none is ever selected from.
+A column of SQLite can hold anything, whatever its type: an odd value is the matter of its own row.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 
 from agentctl.agents.opencode_turn import Message, Part, Row, model_of
 from agentctl.model import Tokens
-from agentctl.stores import open_regular, text_or_none
+from agentctl.stores import moment, open_regular, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ BUSY = 0.2  # seconds to wait for a writer; readers of a write-ahead log hardly 
 COPY_LIMIT = 256 * 1024 * 1024
 PARTS = 400  # of one message
 RECENT_MESSAGES = 64
+LARGEST = 1e15  # of all that can be counted here
 LAST_ID = "\U0010ffff"
 SESSION = ("id", "parent_id", "directory", "title", "version", "model", "time_created", "time_updated")
 USAGE = ("tokens_input", "tokens_output", "tokens_cache_read", "tokens_cache_write", "tokens_reasoning", "cost")
@@ -66,20 +68,21 @@ class Database:
     def recent(self, since: float) -> list[str]:
         """The sessions that were written since, without sub-agents."""
         rows = self._rows("select id from session where +parent_id is null and time_updated >= ?", (int(since * 1000),))
-        return [id for (id,) in rows]
+        return texts(rows)
 
-    def begun_since(self, moment: float) -> list[Row]:
+    def begun_since(self, since: float) -> list[Row]:
         """Sessions, without sub-agents, that were written since. There is no index for that: one pass over all of them.
 
         A session's own time lags behind its messages for a moment; such a message is among the last ones stored.
         """
-        since = int(moment * 1000)
-        rows = {row.id: row for row in self._sessions("+parent_id is null and time_updated >= ?", (since,))}
+        where = "+parent_id is null and time_updated >= ?"
+        rows = {row.id: row for row in self._sessions(where, (int(since * 1000),))}
         newest = "select session_id, time_created from message order by rowid desc limit ?"
-        for id, created in self._rows(newest, (RECENT_MESSAGES,)):
+        for id, stored in self._rows(newest, (RECENT_MESSAGES,)):
+            created = moment(stored) or 0.0
             row = rows.get(id) or (self.session(id) if created >= since else None)
             if row is not None and row.parent is None:
-                rows[id] = row._replace(updated=max(row.updated or 0.0, created / 1000))
+                rows[id] = row._replace(updated=max(row.updated or 0.0, created))
         return list(rows.values())
 
     def of_directory(self, directory: str, limit: int) -> list[Row]:
@@ -89,12 +92,10 @@ class Database:
         )
 
     def find(self, prefix: str) -> list[str]:
-        return [
-            id for (id,) in self._rows("select id from session where id >= ? and id < ?", (prefix, prefix + LAST_ID))
-        ]
+        return texts(self._rows("select id from session where id >= ? and id < ?", (prefix, prefix + LAST_ID)))
 
     def children(self, id: str) -> list[str]:
-        return [id for (id,) in self._rows("select id from session where parent_id = ? order by id", (id,))]
+        return texts(self._rows("select id from session where parent_id = ? order by id", (id,)))
 
     def _sessions(self, where: str, values: Sequence[object]) -> list[Row]:
         self._open()
@@ -108,12 +109,13 @@ class Database:
                 text_or_none(title),
                 text_or_none(version),
                 model_of(decoded(model)),
-                seconds(created),
-                seconds(updated),
+                moment(created),
+                moment(updated),
             )
             for id, parent, directory, title, version, model, created, updated in self._rows(
                 f"select {columns} from session where {where}", values
             )
+            if isinstance(id, str)
         ]
 
     # What is in a session
@@ -130,21 +132,26 @@ class Database:
             f"select id, time_created, time_updated, {MESSAGE} from message where session_id = ? {order}",
             (id, limit),
         )
-        return [Message(name, created / 1000, written / 1000, decoded(data)) for name, created, written, data in rows]
+        return [
+            Message(name, moment(created) or 0.0, moment(written) or 0.0, decoded(data))
+            for name, created, written, data in rows
+        ]
 
     def parts(self, message: str) -> list[Part]:
         rows = self._rows(
             f"select time_created, time_updated, {PART} from part where message_id = ? order by id limit ?",
             (message, PARTS),
         )
-        return [Part(created / 1000, written / 1000, decoded(data) or {}) for created, written, data in rows]
+        return [
+            Part(moment(created) or 0.0, moment(written) or 0.0, decoded(data) or {}) for created, written, data in rows
+        ]
 
     def usage(self, row: Row) -> tuple[Tokens | None, float | None]:
         """Tokens and cost of this session alone: the messages that a fork copied were paid for where they were made."""
         self._open()
         created = int((row.created or 0.0) * 1000)
-        values = ", ".join(f"sum(json_extract(data, '$.tokens.{name}'))" for name in COUNTED)
-        summed = f"select {values}, sum(json_extract(data, '$.cost')) from message"
+        values = ", ".join(f"total(json_extract(data, '$.tokens.{name}'))" for name in COUNTED)
+        summed = f"select {values}, total(json_extract(data, '$.cost')) from message"
         summed += " where session_id = ? and json_valid(data) and time_created"
         if self._columns.issuperset(USAGE):
             ((*own,),) = self._rows(f"select {', '.join(USAGE)} from session where id = ?", (row.id,)) or [(0,) * 6]
@@ -152,7 +159,7 @@ class Database:
         else:
             ((*own,),) = self._rows(f"{summed} >= ?", (row.id, created))
             copied = [0] * len(own)
-        *tokens, cost = ((mine or 0) - (theirs or 0) for mine, theirs in zip(own, copied, strict=True))
+        *tokens, cost = (amount(mine) - amount(theirs) for mine, theirs in zip(own, copied, strict=True))
         if not any(tokens):
             return None, None
         return Tokens(*(max(0, int(count)) for count in tokens)), round(max(0.0, cost), 10)
@@ -194,6 +201,7 @@ def connect(path: str, mode: str) -> tuple[sqlite3.Connection, frozenset[str]]:
     name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     # Several threads of one query use it, one after the other.
     connection = sqlite3.connect(f"file:{name}?mode={mode}", uri=True, timeout=BUSY, check_same_thread=False)
+    connection.text_factory = lambda text: text.decode(errors="replace")
     try:
         columns = connection.execute("select name from pragma_table_info('session')").fetchall()
     except sqlite3.Error:
@@ -237,5 +245,10 @@ def decoded(text: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def seconds(milliseconds: object) -> float | None:
-    return milliseconds / 1000 if isinstance(milliseconds, (int, float)) else None
+def texts(rows: list[tuple[Any, ...]]) -> list[str]:
+    return [value for (value,) in rows if isinstance(value, str)]
+
+
+def amount(value: object) -> float:
+    """What was counted; nothing, where that cannot be."""
+    return value if isinstance(value, (int, float)) and 0 <= value < LARGEST else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from agentctl.agents.opencode_turn import Message, Part, Row
-from agentctl.model import Tokens
+from agentctl.model import Problem, Tokens
 from agentctl.stores import Torn, modified_since, moment, names, read_json, text_or_none, whole_number
 
 TYPE_CHECKING = False
@@ -24,8 +24,10 @@ HOUR = 3600.0  # a clock that was set back does not make the first message the n
 
 
 class Folder:
-    def __init__(self, root: str) -> None:
+    def __init__(self, agent: str, root: str, problems: list[Problem]) -> None:
         self.path = f"{root}/storage"
+        self._agent = agent
+        self._problems = problems
 
     # Sessions
 
@@ -42,6 +44,9 @@ class Folder:
         except FileNotFoundError:
             return None
         except Torn:
+            return Row(id, path)
+        except OSError as error:
+            self._report(error, path)
             return Row(id, path)
         time = file.get("time")
         created, updated = (
@@ -104,8 +109,7 @@ class Folder:
         )
 
     def _message(self, row: Row, name: str) -> Message:
-        path = f"{self.path}/message/{row.id}/{name}"
-        written, data = read_file(path)
+        written, data = self._read(f"{self.path}/message/{row.id}/{name}")
         time = (data or {}).get("time")
         created = moment(time.get("created")) if isinstance(time, dict) else None
         return Message(name.removesuffix(".json"), written if created is None else created, written, data)
@@ -113,12 +117,26 @@ class Folder:
     def parts(self, message: str) -> list[Part]:
         found = []
         for name in sorted(names(f"{self.path}/part/{message}")):
-            written, data = read_file(f"{self.path}/part/{message}/{name}")
+            written, data = self._read(f"{self.path}/part/{message}/{name}")
             if data is not None:
                 time = data.get("time")
                 begun = moment(time.get("start")) if isinstance(time, dict) else None
                 found.append(Part(written if begun is None else begun, written, data))
         return found
+
+    def _read(self, path: str) -> tuple[float, dict[str, Any] | None]:
+        """(when it was written, what it holds); None = torn, no file, or deleted this moment."""
+        try:
+            return os.stat(path).st_mtime, read_json(path)
+        except (FileNotFoundError, Torn):
+            return 0.0, None
+        except OSError as error:
+            self._report(error, path)
+            return 0.0, None
+
+    def _report(self, error: OSError, path: str) -> None:
+        """One file that cannot be read is the matter of its own session."""
+        self._problems.append(Problem(self._agent, error.strerror or str(error), path))
 
     def usage(self, row: Row) -> tuple[Tokens | None, float | None]:
         """Tokens and cost of this session alone: the messages that a fork copied were paid for where they were made."""
@@ -140,14 +158,6 @@ class Folder:
             counts = [count + (whole_number(value) or 0) for count, value in zip(counts, values, strict=True)]
             cost += paid if isinstance(paid, (int, float)) else 0.0
         return (Tokens(*counts), round(cost, 10)) if any(counts) else (None, None)
-
-
-def read_file(path: str) -> tuple[float, dict[str, Any] | None]:
-    """(when it was written, what it holds); None = torn, or deleted this moment."""
-    try:
-        return os.stat(path).st_mtime, read_json(path)
-    except (FileNotFoundError, Torn):
-        return 0.0, None
 
 
 def id_time(name: str) -> int:

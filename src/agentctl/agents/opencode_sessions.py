@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 
 from agentctl.agents.opencode_turn import NEWEST, Row, Turn, prompt_of, read_turn, title_of
-from agentctl.model import WORKING, Evidence, Record, Value
+from agentctl.model import UNKNOWN, WORKING, Evidence, Record, Value
 from agentctl.stores import names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agentctl.agents.opencode_db import Database
     from agentctl.agents.opencode_json import Folder
+    from agentctl.model import Problem
 
 DATABASE = "opencode.db"
 FIRST_MESSAGES = 4
@@ -25,9 +26,11 @@ class Reading(Value):
 
 
 class Sessions:
-    def __init__(self, root: str) -> None:
+    def __init__(self, agent: str, root: str, problems: list[Problem]) -> None:
         """Which files are there. None of them names a process, so nothing is opened yet."""
+        self.agent = agent
         self.root = root
+        self._problems = problems
         self.databases = [root]
         self._has_folder = False
         if os.path.isdir(root):
@@ -47,7 +50,7 @@ class Sessions:
             from agentctl.agents.opencode_json import Folder
 
             databases: list[Database | Folder] = [Database(path) for path in self.databases]
-            self._sources = databases + ([Folder(self.root)] if self._has_folder else [])
+            self._sources = databases + ([Folder(self.agent, self.root, self._problems)] if self._has_folder else [])
         return self._sources
 
     def read(self, id: str) -> Reading | None:
@@ -55,7 +58,10 @@ class Sessions:
             self._readings[id] = None
             for source in self.sources():
                 if (row := source.session(id)) is not None:
-                    turn = read_turn(source.messages(row, NEWEST), source.parts)
+                    messages = source.messages(row, NEWEST)
+                    turn = read_turn(messages, source.parts)
+                    if not messages and row.directory is None:
+                        turn = Turn(UNKNOWN, "its file is not readable")
                     self._readings[id] = Reading(row, turn, source)
                     break
         return self._readings[id]
@@ -88,7 +94,7 @@ class Sessions:
         children = [tool.child for tool in reading.turn.tools if tool.child] if reading and depth else []
         return [id, *(one for child in children for one in self.family(child, depth - 1))]
 
-    def record(self, agent: str, id: str, *, tokens: bool) -> Record | None:
+    def record(self, id: str, *, tokens: bool) -> Record | None:
         reading = self.read(id)
         if reading is None:
             return None
@@ -97,7 +103,7 @@ class Sessions:
         tool = turn.tools[-1] if turn.tools else None
         written = max(moment or 0.0 for moment in (row.created, row.updated, turn.written))
         return Record(
-            agent,
+            self.agent,
             id,
             self.root,
             turn.turn,

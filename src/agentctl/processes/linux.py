@@ -256,7 +256,9 @@ def flocks() -> dict[tuple[int, int, int], tuple[int, ...]] | None:
             continue
         major, minor, inode = fields[5].split(b":")
         identity = (int(major, 16), int(minor, 16), int(inode))
-        found[identity] = (*found.get(identity, ()), int(fields[4]))
+        holders = found.get(identity, ())
+        if int(fields[4]) not in holders:  # the list moves while it is read: a line may come twice
+            found[identity] = (*holders, int(fields[4]))
     return found
 
 

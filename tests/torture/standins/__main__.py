@@ -25,6 +25,14 @@ def build(config: dict[str, Any]) -> puppet.Puppet:
         from tests.torture.standins.codex_daemon import CodexDaemon
 
         return CodexDaemon(config)
+    if config["kind"] == "opencode":
+        from tests.torture.standins.opencode import OpenCode
+
+        return OpenCode(config)
+    if config["kind"] == "opencode-server":
+        from tests.torture.standins.opencode_server import OpenCodeServer
+
+        return OpenCodeServer(config)
     if config["kind"] == "wrapper":
         from tests.torture.standins.wrapper import Wrapper
 

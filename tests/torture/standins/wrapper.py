@@ -25,6 +25,12 @@ class Wrapper(Puppet):
         if self.child is not None:
             raise SystemExit(self.child.wait())
 
+    def do_shrug(self) -> None:
+        """As the wrapper of OpenCode does: it ends well, whatever became of the child."""
+        if self.child is not None:
+            self.child.wait()
+        raise SystemExit(0)
+
     def on_signal(self, number: int) -> int:
         """INT, TERM and HUP are handed on."""
         if self.child is not None:
