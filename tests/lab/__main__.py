@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 AT_ONCE = 2
-CELL_LIMIT = 150.0
+CELL_LIMIT = 240.0
 END_LIMIT = 10.0
 MARK = "AGENTCTL_LAB_RUN"
 

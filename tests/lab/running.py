@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 DEAD = ("Z", "X", "x")
+ESCAPE = "\x1b"
 # A terminal belongs to a shell that outlives what runs in it: else the end of a wrapper would hang up on the agent.
 SHELL = '"$@"; echo $? >"$0"; exec cat >/dev/null'
 
@@ -111,8 +112,16 @@ class Running:
     """One program that the lab started."""
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, tty: bool, stdin: bool = False, output: Path
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        *,
+        tty: bool,
+        output: Path,
+        lines: Callable[[str], str] | None = None,
     ) -> None:
+        """`lines`: it reads prompts from its stdin, and this is what one looks like there."""
         self.argv = tuple(argv)
         self.cwd = cwd
         self.output = output
@@ -120,6 +129,8 @@ class Running:
         self.screen: Screen | None = None
         self._master: int | None = None
         self._lock = threading.Lock()
+        self._lines = lines
+        self.typed = 0  # lines that were given to it
         if tty:
             self._start_on_terminal(env)
         else:
@@ -128,7 +139,7 @@ class Running:
                     argv,
                     env=dict(env),
                     cwd=cwd,
-                    stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if lines else subprocess.DEVNULL,
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
@@ -192,6 +203,10 @@ class Running:
 
     def type(self, text: str) -> None:
         """Type a line and press Enter, as two things: an interface takes a fast Enter for a part of a paste."""
+        self.typed += 1
+        if self._lines is not None:
+            self.send_line(self._lines(text))
+            return
         self._write(text)
         time.sleep(0.4)
         self._write("\r")
@@ -205,6 +220,11 @@ class Running:
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()
 
+    def hang_up(self) -> None:
+        """Nothing more will come through its stdin."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
     # What is true
 
     def alive(self) -> bool:
@@ -216,7 +236,7 @@ class Running:
         with self._lock:
             return self.screen.text()
 
-    def wait_shown(self, pattern: str, seconds: float = 20.0) -> None:
+    def wait_shown(self, pattern: str, seconds: float = 40.0) -> None:
         wanted = re.compile(pattern)
 
         def seen() -> bool:
@@ -246,7 +266,7 @@ class Running:
         except (FileNotFoundError, ValueError):
             return None  # still running, or being written at this moment
 
-    def wait_end(self, seconds: float = 20.0) -> int:
+    def wait_end(self, seconds: float = 40.0) -> int:
         try:
             until(self.ended, seconds, f"the end of pid {self.key.pid}")
         except LabError as error:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 AGENTCTL = [sys.executable, "-m", "agentctl"]
 ASK_LIMIT = 20.0
+REQUEST_LIMIT = 60.0  # an interface that starts beside others on a busy machine takes its time
 SETTLE = 0.3  # an agent writes its file a moment after the terminal or the model shows the same
 COMPARED = ("status", "process", "turn", "last_turn", "pid", "process_key", "waiting_for", "inferred")
 
@@ -112,14 +113,14 @@ class World:
 
     # Starting and driving
 
-    def run(self, *words: str, tty: bool = False, stdin: bool = False, cwd: Path | None = None) -> Running:
+    def run(self, *words: str, tty: bool = False, lines: Callable[[str], str] | None = None) -> Running:
         output = self.notes / f"output-{len(self.running)}"
         argv = [str(self.program), *words]
-        running = Running(argv, self.agent_env(), cwd or self.home.work, tty=tty, stdin=stdin, output=output)
+        running = Running(argv, self.agent_env(), self.home.work, tty=tty, output=output, lines=lines)
         self.running.append(running)
         return running
 
-    def request(self, directive: str, *, after: int = 0, count: int = 1, seconds: float = 30.0) -> Entry:
+    def request(self, directive: str, *, after: int = 0, count: int = 1, seconds: float = REQUEST_LIMIT) -> Entry:
         """The model request that a directive is the answer to."""
 
         def matching(entries: list[Entry]) -> list[Entry]:
@@ -133,12 +134,13 @@ class World:
             raise LabError(f"no model request for [[{directive}]] within {seconds:g} s\n{self.account()}")
         return matching(self.server.entries)[count - 1]
 
-    def answered(self, entry: Entry, seconds: float = 30.0) -> float:
-        """Wait for the end of the answer to a request: when it was."""
+    def answered(self, entry: Entry, seconds: float = REQUEST_LIMIT) -> float:
+        """Let the answer to a request go, if it is held, and wait for its end: when it was."""
 
         def ends(entries: list[Entry]) -> list[float]:
             return [other.at for other in entries if other.number == entry.number and other.event != "request"]
 
+        self.server.let_go(entry.number)
         if not self.server.wait_for(lambda entries: bool(ends(entries)), seconds):
             raise LabError(f"the model's answer to [[{entry.directive}]] was not taken\n{self.account()}")
         return ends(self.server.entries)[0]
@@ -227,16 +229,15 @@ class World:
         if not ended:
             self.held(truth)
         time.sleep(settle)
+        if self.recipe.LATE and not ended:
+            self.wait_word(truth, status, self.recipe.LATE)
         if gone is is_alive(truth.key):
             raise LabError(f"pid {truth.key.pid} is {'alive' if gone else 'gone'} already\n{self.account()}")
-        why = self.ask("why", truth.id)
-        answers = {
-            "list": self.listed().get(truth.id),
-            "status": self.ask("status", truth.id)["session"],
-            "why": why["session"],
-        }
+        why, wrong = self.ask_all(truth.id)
+        deadline = time.monotonic() + self.recipe.LATE
+        while wrong and time.monotonic() < deadline:  # it wrote more between two of the questions
+            why, wrong = self.ask_all(truth.id)
         self.asked.append(status)
-        wrong = list(disagreements(answers))
         said: dict[str, Any] = why["session"]
         wanted = {
             "status": status,
@@ -256,12 +257,24 @@ class World:
             raise WrongAnswer(f"wrong, expecting {status}:\n{head}\n  why: {json.dumps(why)}\n{self.account()}")
         return said
 
-    def expect_eventually(self, truth: Truth, status: str, seconds: float, **more: Any) -> dict[str, Any]:
-        """For what an agent does in its own time: first the lab waits for the word, then everything must agree."""
+    def ask_all(self, id: str) -> tuple[dict[str, Any], list[str]]:
+        """What `why` says of a session, and in what list, status and why do not say the same."""
+        why = self.ask("why", id)
+        listed, status = self.listed().get(id), self.ask("status", id)["session"]
+        return why, disagreements({"list": listed, "status": status, "why": why["session"]})
+
+    def wait_word(self, truth: Truth, status: str, seconds: float) -> None:
+        """For what an agent writes in its own time: the lab waits for the word, and then asks whether all agrees."""
         deadline = time.monotonic() + seconds
         while self.listed().get(truth.id, {}).get("status") != status and time.monotonic() < deadline:
             time.sleep(0.2)
-        return self.expect(truth, status, **more)
+
+    def expect_nothing(self, key: Key | None) -> None:
+        """No session is there yet; a process that is waiting for its first prompt is an unattached line."""
+        answer = self.ask("list", "-a", "--since", "all")
+        unattached = [one["pid"] for one in answer["unattached"]]
+        if answer["sessions"] or unattached != ([key.pid] if key else []):
+            raise WrongAnswer(f"no session yet, and it says {json.dumps(answer)}\n{self.account()}")
 
     # The truth over time, for the watcher's answers
 
