@@ -140,7 +140,7 @@ def fresh(world: World) -> None:
         come_to_rest(world, running, truth, entry)
         return
     truth = Truth(world.only_session(), key)
-    world.expect(truth, "idle")
+    world.expect(truth, "idle" if world.recipe.tells_fresh(world) else "alive")
     running.type("[[text:hello]]")
     entry = world.request("text")
     if (entry.session, entry.pid) != (truth.id, key.pid):
@@ -345,7 +345,7 @@ def resumed(world: World) -> None:
         running = world.recipe.reopen(world, world.recipe.resume(world.mode, first.id, None))
         time.sleep(1)
         key = world.recipe.daemon(world) if world.mode == DAEMON else world.recipe.holder(running)
-        expect_rest(world, Truth(first.id, key), "done")
+        expect_rest(world, Truth(first.id, key), "done", seconds=15 if world.mode == STREAM else 0)
         running.type(MODEL_CALL)
     entry = world.request("hold")
     truth = world.truth(entry)

@@ -62,6 +62,9 @@ class Recipe(Protocol):
     def reopen(self, world: World, words: list[str]) -> Running:
         """Its interface again, started with these words (see resume, fork), at its prompt."""
 
+    def tells_fresh(self, world: World) -> bool:
+        """Does it say, before its first prompt, that it is idle? Else nobody can tell."""
+
     def holder(self, running: Running) -> Key:
         """The process that is on the session of what was started (not its wrapper)."""
 

@@ -113,6 +113,9 @@ class ClaudeCode:
     def turns_over(self, running: Running) -> int | None:
         return running.shown().count(RESULT) if running.screen is None else None
 
+    def tells_fresh(self, world: World) -> bool:
+        return world.mode != "stream" or world.version != "2.1.197"
+
     def allow_questions(self, running: Running) -> None:
         pass  # it always may
 

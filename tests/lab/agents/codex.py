@@ -101,6 +101,9 @@ class Codex:
     def turns_over(self, running: Running) -> int | None:
         return None
 
+    def tells_fresh(self, world: World) -> bool:
+        return True
+
     def allow_questions(self, running: Running) -> None:
         running.type("/plan")
         running.wait_shown("Plan mode")

@@ -99,6 +99,9 @@ class OpenCode:
         if not any("serve" in running.argv for running in world.running):
             world.run("serve", "--port", PORT).wait_shown("listening on")
 
+    def tells_fresh(self, world: World) -> bool:
+        return True
+
     def allow_questions(self, running: Running) -> None:
         pass  # it always may
 
