@@ -221,6 +221,10 @@ def tell(result: Result) -> None:
         watched += f", {facts['unsure']} unknown while alive"
     if facts.get("inferred"):
         watched += f", {facts['inferred']} inferred ends while alive"
+    if facts.get("dying"):
+        watched += f", {facts['dying']} ends while dying"
+    if facts.get("waited"):
+        watched += f", a word after {facts['waited']:.1f} s"
     if facts.get("problems"):
         watched += f", problems: {facts['problems']}"
     say(f"{'ok  ' if result.passed else 'FAIL'} {result.cell!s:<54} {result.seconds:5.1f} s  {watched}")

@@ -39,7 +39,7 @@ def last_answer(world: World, truth: Truth, entry: Entry) -> None:
     """Wait for the end of the last model answer of a turn: after it some let their session go."""
     at = world.answered(entry)
     if (world.mode == HEADLESS and world.recipe.LEAVES_FIRST) or lets_go(world):
-        world.released(truth, at)
+        world.closing(truth, at)
 
 
 def lets_go(world: World) -> bool:
@@ -86,7 +86,7 @@ def expect_rest(
     """No turn runs: idle in the process that has it, or what its last turn was where none has it."""
     word, left = (CLOSED[last_turn], True) if lets_go(world) else ("idle", False)
     if left:
-        world.released(truth)
+        world.closing(truth)
     if seconds:
         world.wait_word(truth, word, seconds)
     world.expect(truth, word, left=left, last_turn=last_turn, says=says, settle=settle)
@@ -107,7 +107,7 @@ def quit_interface(world: World, running: Running, truth: Truth) -> None:
     wait_at_prompt(world, running)
     time.sleep(0.5)
     if world.recipe.LEAVES_FIRST:
-        world.released(truth)
+        world.closing(truth)
     if world.mode == STREAM:
         running.hang_up()
     else:
@@ -265,7 +265,7 @@ def escape(world: World) -> None:
     time.sleep(1.5)
     world.expect(truth, "running")
     if lets_go(world):
-        world.released(truth)
+        world.closing(truth)
     world.recipe.interrupt(running)
     world.answered(entry)
     expect_at_prompt(world, running, truth, "interrupted")
@@ -341,7 +341,7 @@ def resumed(world: World) -> None:
         running = world.run(*world.recipe.resume(world.mode, first.id, MODEL_CALL))
     else:
         leave(world, running, first)
-        world.released(first)  # Codex' daemon unloads it and loads it again: for about 10 ms nobody has its lock
+        world.closing(first)  # Codex' daemon unloads it and loads it again: for about 10 ms nobody has its lock
         running = world.recipe.reopen(world, world.recipe.resume(world.mode, first.id, None))
         time.sleep(1)
         key = world.recipe.daemon(world) if world.mode == DAEMON else world.recipe.holder(running)

@@ -64,6 +64,7 @@ class World:
         self.server = ModelServer(identify=pid_behind_port)
         self.running: list[Running] = []
         self.holds: list[watch.Hold] = []
+        self.waited = 0.0  # the longest time that a word was waited for
         self.asked: list[str] = []  # what was asked, and the word that came: the story of the cell
         self._watcher: subprocess.Popen[bytes] | None = None
 
@@ -265,8 +266,9 @@ class World:
 
     def wait_word(self, truth: Truth, status: str, seconds: float) -> None:
         """For what an agent writes in its own time: the lab waits for the word, and then asks whether all agrees."""
-        deadline = time.monotonic() + seconds
-        while self.listed().get(truth.id, {}).get("status") != status and time.monotonic() < deadline:
+        began = time.monotonic()
+        while self.listed().get(truth.id, {}).get("status") != status and time.monotonic() < began + seconds:
+            self.waited = max(self.waited, time.monotonic() - began)
             time.sleep(0.2)
 
     def expect_nothing(self, key: Key | None) -> None:
@@ -279,14 +281,29 @@ class World:
     # The truth over time, for the watcher's answers
 
     def held(self, truth: Truth) -> None:
-        if not any((hold.id, hold.key) == (truth.id, truth.key) and hold.until > 1e300 for hold in self.holds):
+        mine = [hold for hold in self.holds if (hold.id, hold.key) == (truth.id, truth.key)]
+        if not any(min(hold.until, hold.closing) == float("inf") for hold in mine):
             self.holds.append(watch.Hold(truth.id, truth.key, time.monotonic()))
 
-    def released(self, truth: Truth, at: float | None = None) -> None:
-        """From now (or then) on this process may leave this session, or end."""
+    def released(self, truth: Truth) -> None:
+        """From now on this process may leave this session for another one."""
         for hold in self.holds:
             if (hold.id, hold.key) == (truth.id, truth.key):
-                hold.until = min(hold.until, time.monotonic() if at is None else at)
+                hold.until = min(hold.until, time.monotonic())
+
+    def closing(self, truth: Truth, at: float | None = None) -> None:
+        """From now (or then) on this process may let this session go, once its turn is closed, and live on."""
+        for hold in self.holds:
+            if (hold.id, hold.key) == (truth.id, truth.key):
+                hold.closing = min(hold.closing, time.monotonic() if at is None else at)
+
+    def calls(self) -> list[watch.Call]:
+        sent = self.server.sent
+        return [
+            watch.Call(entry.session, entry.at, sent[entry.number])
+            for entry in self.server.entries
+            if entry.event == "request" and not entry.side and entry.session and entry.number in sent
+        ]
 
     # The end
 
@@ -312,7 +329,7 @@ class World:
             error = (self.notes / "watch.err").read_text()
             raise WrongAnswer(f"the Python API raised an error:\n{error}")
         with (self.notes / "watch.jsonl").open() as lines:
-            return watch.judge(lines, self.holds)
+            return watch.judge(lines, self.holds, self.calls())
 
     def others(self) -> list[Row]:
         """Everything in this PID namespace that is not the lab itself: all of it was started by the agents."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 from typing import TYPE_CHECKING
 
 from tests.lab.errors import LabError
@@ -138,6 +139,10 @@ class ClaudeCode:
         send(truth.key, number)
         until(lambda: not is_alive(truth.key), 15, "the worker has ended")
         if number == signal.SIGINT:
+            world.expect(truth, "stopped", gone=True)
+            time.sleep(10)  # by then it has brought back what ended by another signal
+            if any(entry.session == truth.id for entry in world.server.entries[before:] if entry.event == "request"):
+                raise LabError("its daemon has brought it back")
             world.expect(truth, "stopped", gone=True)
             return
         world.expect(truth, "unknown", gone=True, says="may be brought back")

@@ -84,6 +84,7 @@ class ModelServer(ThreadingHTTPServer):
         self.entries: list[Entry] = []
         self.unknown: list[str] = []  # requests that no wire knows
         self.closing = threading.Event()
+        self.sent: dict[int, float] = {}  # number -> when the first byte of its answer was about to be sent
         self._let_go: set[int] = set()
         self._file = log
         self._changed = threading.Condition()
@@ -220,6 +221,7 @@ class Handler(BaseHTTPRequestHandler):
             if not self.server.is_let_go(number):
                 raise ClientGone
         self.pause(chosen.wait_before)
+        self.server.sent[number] = time.monotonic()
         if chosen.error is not None:
             retry = {"retry-after": chosen.retry_after} if chosen.retry_after else {}
             self.send_json(chosen.error, wire.error(chosen.error), retry)
