@@ -124,6 +124,8 @@ def test_every_cell_is_played_or_has_a_reason() -> None:
         }
         assert all(cell.not_applicable is None or len(cell.not_applicable) > 10 for cell in cells)
     assert set(matrix.CORE) == set(MODES)
+    assert all(set(small) == set(RECIPES[agent].MODES) for agent, small in matrix.SMALL_CORE.items())
+    assert all(set(states) <= set(PLAYS) for small in matrix.SMALL_CORE.values() for states in small.values())
     assert set().union(*matrix.CORE.values()) <= set(PLAYS)
 
 

@@ -24,6 +24,16 @@ CORE = {
 }
 
 
+# Of an agent that takes more time to start than all the others together: what only it does.
+SMALL_CORE = {
+    "opencode": {
+        HEADLESS: "model-call permission finished api-error-given-up sigkill two-in-one-cwd".split(),
+        INTERACTIVE: "fresh permission sigkill".split(),
+        DAEMON: "permission daemon-killed".split(),
+    }
+}
+
+
 @dataclass(frozen=True)
 class Cell:
     agent: str
@@ -38,7 +48,7 @@ class Cell:
 
     @property
     def core(self) -> bool:
-        return self.state in CORE[self.mode]
+        return self.state in SMALL_CORE.get(self.agent, CORE)[self.mode]
 
     def __str__(self) -> str:
         return f"{self.agent} {self.version} {self.mode} {self.state}"

@@ -254,6 +254,15 @@ class Running:
         except LabError as error:
             raise LabError(f"{error}; its screen:\n{self.shown()}") from None
 
+    def wait_still(self, seconds: float, limit: float = 15.0) -> None:
+        """Wait until its screen has not changed for so long; one that moves for ever is waited for no longer than that."""
+        began = since = time.monotonic()
+        shown = self.shown()
+        while time.monotonic() < min(since + seconds, began + limit):
+            time.sleep(0.1)
+            if (now := self.shown()) != shown:
+                shown, since = now, time.monotonic()
+
     def ended(self) -> bool:
         """Over, and its exit code is known."""
         return self.code() is not None

@@ -82,6 +82,7 @@ class OpenCode:
     def reopen(self, world: World, words: list[str]) -> Running:
         running = world.run(*words, tty=True)
         running.wait_shown(self.READY)
+        running.wait_still(1.5)  # a fork is shown after its original, and a key that is pressed meanwhile is lost
         return running
 
     def interrupt(self, running: Running) -> None:
