@@ -255,7 +255,7 @@ class Running:
             raise LabError(f"{error}; its screen:\n{self.shown()}") from None
 
     def wait_still(self, seconds: float, limit: float = 15.0) -> None:
-        """Wait until its screen has not changed for so long; one that moves for ever is waited for no longer than that."""
+        """Wait until its screen has not changed for so long; if it moves for ever, no longer than the limit."""
         began = since = time.monotonic()
         shown = self.shown()
         while time.monotonic() < min(since + seconds, began + limit):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MODEL = "fake-model"
 PORT = "4111"  # the room has a network of its own
+ANSWER = "▣"  # stands below each answer
 SERVER = f"http://127.0.0.1:{PORT}"
 QUIET = dict.fromkeys(
     ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_MODELS_FETCH"), "1"
@@ -81,8 +82,9 @@ class OpenCode:
 
     def reopen(self, world: World, words: list[str]) -> Running:
         running = world.run(*words, tty=True)
-        running.wait_shown(self.READY)
-        running.wait_still(1.5)  # a fork is shown after its original, and a key that is pressed meanwhile is lost
+        # An earlier session is shown some seconds after the empty prompt, in which what was typed is then lost.
+        running.wait_shown(ANSWER if "--session" in words else self.READY)
+        running.wait_still(1.0)
         return running
 
     def interrupt(self, running: Running) -> None:
