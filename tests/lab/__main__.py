@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 AT_ONCE = 2
-CELL_LIMIT = 240.0
-END_LIMIT = 10.0
+CELL_LIMIT = 480.0
+END_LIMIT = 60.0
 MARK = "AGENTCTL_LAB_RUN"
 
 

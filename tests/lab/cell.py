@@ -16,7 +16,7 @@ from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.plays import PLAYS
 from tests.lab.world import World
 
-LIMIT = 260
+LIMIT = 500
 FOLDER = Path("/tmp/lab")  # in a /tmp of its own; short, because socket names are
 
 

@@ -15,12 +15,12 @@ from tests.lab.world import SETTLE, Truth
 
 if TYPE_CHECKING:
     from tests.lab.model import Entry
-    from tests.lab.running import Running
+    from tests.lab.running import Row, Running
     from tests.lab.world import World
 
 MODEL_CALL = "[[hold:hello there]]"  # as long as it is asked about
-TOOL = "[[bash:sleep 6]] [[text:slept]]"
-LONG_TOOL = "[[bash:sleep 19]] [[text:slept]]"
+SLEEP = "sleep 25"  # ended when it was asked about; Codex leaves a command behind after 30 s
+TOOL = f"[[bash:{SLEEP}]] [[text:slept]]"
 CLOSED = {"done": "done", "failed": "failed", "interrupted": "stopped"}  # turn -> the word once its process is gone
 
 
@@ -74,10 +74,10 @@ def shows_itself(world: World, running: Running) -> bool:
 def wait_at_prompt(world: World, running: Running) -> None:
     if world.mode == STREAM:
         over = world.recipe.turns_over
-        until(lambda: (over(running) or 0) >= running.typed, 30, "it says that the turn is over")
+        until(lambda: (over(running) or 0) >= running.typed, 60, "it says that the turn is over")
     else:
         busy = re.compile(world.recipe.BUSY)
-        until(lambda: not busy.search(running.shown()), 30, "its screen shows that the turn is over")
+        until(lambda: not busy.search(running.shown()), 60, "its screen shows that the turn is over")
 
 
 def expect_rest(
@@ -161,9 +161,15 @@ def model_call(world: World) -> None:
 def tool_running(world: World) -> None:
     running = begin(world, TOOL)
     truth = world.truth(world.request("bash"))
-    world.tool("sleep 6")
+    tool = world.tool(SLEEP)
     world.expect(truth, "running")
+    end_tool(tool)
     come_to_rest(world, running, truth, world.request("text"))
+
+
+def end_tool(tool: Row) -> None:
+    """Long enough: the command ends before its time, and the model is told."""
+    send(tool.key, signal.SIGTERM)
 
 
 def permission(world: World) -> None:
@@ -212,14 +218,15 @@ def idle(world: World) -> None:
 
 
 def background_shell(world: World) -> None:
-    running = begin(world, "[[background:sleep 9]] [[text:left it running]]")
+    command = "sleep 9" if world.mode == HEADLESS else "sleep 90"  # a run may wait for it before it ends
+    running = begin(world, f"[[background:{command}]] [[text:left it running]]")
     entry = world.request("text")
     truth = world.truth(entry)
-    shell = world.tool("sleep 9")
+    shell = world.tool(command)
     if world.mode == HEADLESS:
         # Whether it waits for its command or ends it is the agent's own choice; what it is doing must be said.
         world.answered(entry)
-        running.wait_end(30)
+        running.wait_end()
         world.expect(truth, "done", gone=True)
         return
     come_to_rest(world, running, truth, entry)
@@ -259,7 +266,7 @@ def api_error_given_up(world: World) -> None:
 
 
 def escape(world: World) -> None:
-    running = begin(world, "[[stream:30:one two three four five six seven eight]]")
+    running = begin(world, "[[stream:120:one two three four five six seven eight]]")
     entry = world.request("stream")
     truth = world.truth(entry)
     time.sleep(1.5)
@@ -274,15 +281,15 @@ def escape(world: World) -> None:
 def interrupted_by(world: World, number: signal.Signals, prompt: str) -> None:
     running = begin(world, prompt)
     truth = world.truth(world.request("hold" if prompt == MODEL_CALL else "bash"))
-    if prompt == LONG_TOOL:
-        world.tool("sleep 19")
+    if prompt == TOOL:
+        world.tool(SLEEP)
     world.expect(truth, "running")
     if world.mode == DAEMON:
         world.recipe.signal_in_daemon(world, running, truth, number)
         return
     send(truth.key, number)
     running.wait_end()
-    until(lambda: not is_alive(truth.key), 10, "its process has ended")
+    until(lambda: not is_alive(truth.key), 40, "its process has ended")
     world.expect(truth, "stopped", gone=True)
 
 
@@ -291,25 +298,26 @@ def sigint(world: World) -> None:
 
 
 def sigterm(world: World) -> None:
-    interrupted_by(world, signal.SIGTERM, LONG_TOOL)
+    interrupted_by(world, signal.SIGTERM, TOOL)
 
 
 def sigkill(world: World) -> None:
-    interrupted_by(world, signal.SIGKILL, LONG_TOOL)
+    interrupted_by(world, signal.SIGKILL, TOOL)
 
 
 def killed_wrapper(world: World) -> None:
     running = begin(world, TOOL)
     truth = world.truth(world.request("bash"))
-    world.tool("sleep 6")
+    tool = world.tool(SLEEP)
     if truth.key == running.key:
         raise LabError("this agent has no wrapper here")
     running.signal(signal.SIGKILL)
     running.wait_end()
     world.expect(truth, "running")
+    end_tool(tool)
     last_answer(world, truth, world.request("text"))
     if world.mode == HEADLESS:
-        until(lambda: not is_alive(truth.key), 20, "its process has ended")
+        until(lambda: not is_alive(truth.key), 40, "its process has ended")
         world.expect(truth, "done", gone=True)
     else:
         expect_rest(world, truth, "done", seconds=15)
@@ -392,15 +400,18 @@ def fork(world: World) -> None:
 
 def sub_agent(world: World) -> None:
     # The parent's own command keeps its turn open where sub-agents run beside it.
-    part = "go <<bash:sleep 6>> <<text:the part is done>>"
-    running = begin(world, f"[[agent:{part}]] [[bash:sleep 9]] [[text:all done]]")
+    running = begin(
+        world, f"[[agent:go <<bash:{SLEEP}>> <<text:the part is done>>]] [[bash:sleep 26]] [[text:all done]]"
+    )
     truth = world.truth(world.request("agent"))
-    world.tool("sleep 6")
+    tool = world.tool(SLEEP)
     world.expect(truth, "running")
     children = [one for one in world.listed().values() if one["parent"] == truth.id]
     if [child["status"] for child in children] != ["running"]:
         raise WrongAnswer(f"its sub-agent runs a command, and is listed as {children}\n{world.account()}")
+    end_tool(tool)
     world.request("text:the part is done")
+    end_tool(world.tool("sleep 26"))
     last_answer(world, truth, world.request("text:all done"))
     if world.mode == HEADLESS:
         running.wait_end()
@@ -417,12 +428,13 @@ def daemon_alive(world: World) -> None:
     running = begin(world, TOOL)
     truth = world.truth(world.request("bash"))
     daemon = world.recipe.daemon(world)
-    world.tool("sleep 6")
+    tool = world.tool(SLEEP)
     world.expect(truth, "running")
     if not running.ended():
         running.signal(signal.SIGKILL)
         running.wait_end()
     world.expect(truth, "running")
+    end_tool(tool)
     last_answer(world, truth, world.request("text"))
     expect_rest(world, truth, "done", seconds=15)
     if not is_alive(daemon):
@@ -430,13 +442,13 @@ def daemon_alive(world: World) -> None:
 
 
 def daemon_killed(world: World) -> None:
-    begin(world, LONG_TOOL)
+    begin(world, TOOL)
     truth = world.truth(world.request("bash"))
-    world.tool("sleep 19")
+    world.tool(SLEEP)
     world.expect(truth, "running")
     daemon = world.recipe.daemon(world)
     send(daemon, signal.SIGKILL)
-    until(lambda: not is_alive(daemon), 10, "its daemon has ended")
+    until(lambda: not is_alive(daemon), 40, "its daemon has ended")
     if daemon == truth.key:
         world.expect(truth, "stopped", gone=True, settle=1.0)
     else:

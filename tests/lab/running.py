@@ -170,7 +170,7 @@ class Running:
             children[:] = [row for row in table().values() if row.parent == self.process.pid]
             return bool(children)
 
-        until(started, 10, f"{self.argv[0]} has started")
+        until(started, 40, f"{self.argv[0]} has started")
         self.key = children[0].key
         threading.Thread(target=self._read_terminal, args=(master, self.screen), daemon=True).start()
 
@@ -236,7 +236,7 @@ class Running:
         with self._lock:
             return self.screen.text()
 
-    def wait_shown(self, pattern: str, seconds: float = 40.0) -> None:
+    def wait_shown(self, pattern: str, seconds: float = 120.0) -> None:
         wanted = re.compile(pattern)
 
         def seen() -> bool:
@@ -275,7 +275,7 @@ class Running:
         except (FileNotFoundError, ValueError):
             return None  # still running, or being written at this moment
 
-    def wait_end(self, seconds: float = 40.0) -> int:
+    def wait_end(self, seconds: float = 120.0) -> int:
         try:
             until(self.ended, seconds, f"the end of pid {self.key.pid}")
         except LabError as error:
@@ -303,7 +303,7 @@ def take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def end_all(rows: Iterable[Row], seconds: float = 5.0) -> list[Row]:
+def end_all(rows: Iterable[Row], seconds: float = 30.0) -> list[Row]:
     """Kill these, each by its proved key; those that are still there after all."""
     rows = list(rows)
     for row in rows:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tests.lab.agents import Recipe
 
 AGENTCTL = [sys.executable, "-m", "agentctl"]
-ASK_LIMIT = 20.0
-REQUEST_LIMIT = 60.0  # an interface that starts beside others on a busy machine takes its time
+ASK_LIMIT = 60.0
+REQUEST_LIMIT = 120.0  # an interface that starts on a busy machine takes its time
 SETTLE = 0.3  # an agent writes its file a moment after the terminal or the model shows the same
 COMPARED = ("status", "process", "turn", "last_turn", "pid", "process_key", "waiting_for", "inferred")
 
@@ -153,7 +153,7 @@ class World:
             raise LabError(f"the request does not tell who made it: {entry}")
         return Truth(entry.session, row.key)
 
-    def tool(self, text: str, seconds: float = 20.0) -> Row:
+    def tool(self, text: str, seconds: float = 60.0) -> Row:
         """The process of a tool that runs, found by its arguments."""
         found: list[Row] = []
 
@@ -164,7 +164,7 @@ class World:
         until(seen, seconds, f"a process {text!r}")
         return found[0]
 
-    def process(self, condition: Callable[[Row], bool], what: str, seconds: float = 20.0) -> Row:
+    def process(self, condition: Callable[[Row], bool], what: str, seconds: float = 60.0) -> Row:
         found: list[Row] = []
 
         def seen() -> bool:
@@ -197,7 +197,7 @@ class World:
         answer = self.ask("list", "-a", "--since", "all", "--tree")
         return {session["id"]: session for session in answer["sessions"]}
 
-    def only_session(self, seconds: float = 10.0) -> str:
+    def only_session(self, seconds: float = 40.0) -> str:
         """The id where nothing has named it yet: the one session there is. The model's log must name the same."""
         found: dict[str, dict[str, Any]] = {}
 
@@ -322,9 +322,9 @@ class World:
         assert self._watcher.stdin is not None
         self._watcher.stdin.close()
         try:
-            code = self._watcher.wait(15)
+            code = self._watcher.wait(60)
         except subprocess.TimeoutExpired:
-            raise WrongAnswer("the watcher's last question was not answered in 15 s") from None
+            raise WrongAnswer("the watcher's last question was not answered in 60 s") from None
         if code:
             error = (self.notes / "watch.err").read_text()
             raise WrongAnswer(f"the Python API raised an error:\n{error}")

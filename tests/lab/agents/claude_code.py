@@ -125,7 +125,7 @@ class ClaudeCode:
 
     def background(self, world: World, prompt: str) -> Running:
         client = world.run("--bg", prompt, *ASKING)
-        if client.wait_end(30):
+        if client.wait_end():
             raise LabError(f"claude --bg failed:\n{client.shown()}")
         return client
 
@@ -137,7 +137,7 @@ class ClaudeCode:
         SIGINT, exit code 0) it takes for the end of the job."""
         before = len(world.server.entries)
         send(truth.key, number)
-        until(lambda: not is_alive(truth.key), 15, "the worker has ended")
+        until(lambda: not is_alive(truth.key), 40, "the worker has ended")
         if number == signal.SIGINT:
             world.expect(truth, "stopped", gone=True)
             time.sleep(10)  # by then it has brought back what ended by another signal
@@ -147,7 +147,7 @@ class ClaudeCode:
             return
         world.expect(truth, "unknown", gone=True, says="may be brought back")
         until(
-            lambda: any(entry.session == truth.id for entry in world.server.entries[before:]), 40, "it is brought back"
+            lambda: any(entry.session == truth.id for entry in world.server.entries[before:]), 120, "it is brought back"
         )
         again = next(entry for entry in world.server.entries[before:] if entry.session == truth.id)
         world.expect(world.truth(again), "running")
@@ -155,7 +155,7 @@ class ClaudeCode:
     def finish_in_daemon(self, world: World, running: Running, truth: Truth) -> None:
         if world.run("stop", truth.id[:8]).wait_end():
             raise LabError("claude stop failed")
-        until(lambda: not is_alive(truth.key), 15, "the worker has ended")
+        until(lambda: not is_alive(truth.key), 40, "the worker has ended")
         world.expect(truth, "done", gone=True)
 
 

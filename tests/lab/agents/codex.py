@@ -117,7 +117,7 @@ class Codex:
 
         if row_is_native(running):
             return running.key
-        until(seen, 10, "the native codex below its wrapper")
+        until(seen, 40, "the native codex below its wrapper")
         return found[0].key
 
     def background(self, world: World, prompt: str) -> Running:
@@ -126,9 +126,7 @@ class Codex:
         return running
 
     def daemon(self, world: World) -> Key:
-        return world.process(
-            lambda row: "app-server" in row.argv and "--listen" in row.argv, "its daemon", seconds=30
-        ).key
+        return world.process(lambda row: "app-server" in row.argv and "--listen" in row.argv, "its daemon").key
 
     def signal_in_daemon(self, world: World, running: Running, truth: Truth, number: Signals) -> None:
         """A person reaches the interface; the turn goes on in the daemon, with or without it."""
