@@ -101,7 +101,10 @@ def test_no_end_is_inferred_while_the_model_is_asked() -> None:
 def test_a_turn_is_working_while_the_model_is_asked() -> None:
     idle = sample(session={"turn": "idle", "status": "idle"})
     assert judge([idle], [HOLD]).wrong == []
-    assert judge([idle], [HOLD], [Call("s1", 1.9, 2.2)]).wrong[0].startswith("WRONG TURN: idle")
+    calls = [Call("s1", 1.9, 2.2)]
+    late = judge([idle, sample()], [HOLD], calls)
+    assert (late.wrong, late.behind) == ([], 1)
+    assert judge([sample(), idle], [HOLD], calls).wrong[0].startswith("WRONG TURN: idle")
 
 
 def test_what_lets_its_session_go_has_closed_its_turn() -> None:

@@ -58,12 +58,10 @@ def come_to_rest(world: World, running: Running, truth: Truth, entry: Entry, las
 
 
 def expect_at_prompt(world: World, running: Running, truth: Truth, last_turn: str) -> None:
-    """Its turn is over. Where no screen shows that, the agent is given the time it takes to put its things away."""
+    """Its turn is over. Where nothing shows that, the agent is given the time it takes to put its things away."""
     if shows_itself(world, running):
         wait_at_prompt(world, running)
-        expect_rest(world, truth, last_turn, settle=1.0)
-    else:
-        expect_rest(world, truth, last_turn, seconds=15)
+    expect_rest(world, truth, last_turn, settle=1.0)
 
 
 def shows_itself(world: World, running: Running) -> bool:
@@ -80,15 +78,11 @@ def wait_at_prompt(world: World, running: Running) -> None:
         until(lambda: not busy.search(running.shown()), 60, "its screen shows that the turn is over")
 
 
-def expect_rest(
-    world: World, truth: Truth, last_turn: str, *, seconds: float = 0.0, says: str | None = None, settle: float = SETTLE
-) -> None:
+def expect_rest(world: World, truth: Truth, last_turn: str, *, says: str | None = None, settle: float = SETTLE) -> None:
     """No turn runs: idle in the process that has it, or what its last turn was where none has it."""
     word, left = (CLOSED[last_turn], True) if lets_go(world) else ("idle", False)
     if left:
         world.closing(truth)
-    if seconds:
-        world.wait_word(truth, word, seconds)
     world.expect(truth, word, left=left, last_turn=last_turn, says=says, settle=settle)
 
 
@@ -320,7 +314,7 @@ def killed_wrapper(world: World) -> None:
         until(lambda: not is_alive(truth.key), 40, "its process has ended")
         world.expect(truth, "done", gone=True)
     else:
-        expect_rest(world, truth, "done", seconds=15)
+        expect_rest(world, truth, "done", settle=1.0)
 
 
 def id_rotation(world: World) -> None:
@@ -353,7 +347,7 @@ def resumed(world: World) -> None:
         running = world.recipe.reopen(world, world.recipe.resume(world.mode, first.id, None))
         time.sleep(1)
         key = world.recipe.daemon(world) if world.mode == DAEMON else world.recipe.holder(running)
-        expect_rest(world, Truth(first.id, key), "done", seconds=15 if world.mode == STREAM else 0)
+        expect_rest(world, Truth(first.id, key), "done")
         running.type(MODEL_CALL)
     entry = world.request("hold")
     truth = world.truth(entry)
@@ -417,7 +411,7 @@ def sub_agent(world: World) -> None:
         running.wait_end()
         world.expect(truth, "done", gone=True)
     else:
-        expect_rest(world, truth, "done", seconds=15)
+        expect_rest(world, truth, "done", settle=1.0)
     after = world.listed()[children[0]["id"]]
     if after["status"] not in ("done", "idle"):
         raise WrongAnswer(f"its sub-agent is done, and is listed as {after}")
@@ -436,7 +430,7 @@ def daemon_alive(world: World) -> None:
     world.expect(truth, "running")
     end_tool(tool)
     last_answer(world, truth, world.request("text"))
-    expect_rest(world, truth, "done", seconds=15)
+    expect_rest(world, truth, "done", settle=1.0)
     if not is_alive(daemon):
         raise LabError("its daemon has ended")
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 DEAD = ("Z", "X", "x")
 ESCAPE = "\x1b"
+ECHO_LIMIT = 15.0  # for what was typed to be shown; a command may be taken before it is
 # A terminal belongs to a shell that outlives what runs in it: else the end of a wrapper would hang up on the agent.
 SHELL = '"$@"; echo $? >"$0"; exec cat >/dev/null'
 
@@ -207,7 +208,11 @@ class Running:
         if self._lines is not None:
             self.send_line(self._lines(text))
             return
+        before = self.shown()
         self._write(text)
+        deadline = time.monotonic() + ECHO_LIMIT
+        while time.monotonic() < deadline and ((now := self.shown()) == before or text[:12] not in now):
+            time.sleep(0.05)
         time.sleep(0.4)
         self._write("\r")
 

@@ -2,9 +2,9 @@
 `python -m tests.lab.watch FILE`, until its stdin is closed; one line of JSON per question.
 
 `judge` then holds every answer against the truth: no session may be called ended while the process that is on it was
-seen alive after the answer, and none alive through a process that was dead before the question; and while the model
-was being asked by a session, its turn is working. Between alive and dead lies the short time in which the kernel takes
-a process down: there both words are right, and the ends are counted.
+seen alive after the answer, and none alive through a process that was dead before the question; and what was once said
+to be working stays so while it is asking the model. Between alive and dead lies the short time in which the kernel
+takes a process down: there both words are right, and the ends are counted.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class Findings:
     samples: int = 0
     unsure: int = 0  # "unknown" for a session whose process lives: honest, but weak
     inferred: int = 0  # its closed turn's word, marked as inferred, with the process named as one that may be on it
+    behind: int = 0  # not yet working, when the model was asked already: its files come later
     dying: int = 0  # ended, while the kernel was taking its process down: right, and early
     slowest: float = 0.0
     wrong: list[str] = field(default_factory=list)
@@ -130,6 +131,7 @@ class Findings:
 def judge(lines: Iterable[str], holds: Iterable[Hold], calls: Iterable[Call] = ()) -> Findings:
     found = Findings()
     holds, calls = list(holds), list(calls)
+    working: set[Call] = set()  # calls in which that was said
     for line in lines:
         one = json.loads(line)
         found.samples += 1
@@ -137,7 +139,7 @@ def judge(lines: Iterable[str], holds: Iterable[Hold], calls: Iterable[Call] = (
         found.problems += [problem for problem in one["problems"] if problem not in found.problems]
         after, dying = ({tuple(key) for key in one[name]} for name in ("after", "dying"))
         seen = {tuple(key) for key in one["before"]} | after | dying
-        asking = {call.id for call in calls if call.since <= one["began"] and one["ended"] <= call.until}
+        asking = {call.id: call for call in calls if call.since <= one["began"] and one["ended"] <= call.until}
         unattached = {pid for pid, _ in one["unattached"]}
         sessions = {session["id"]: session for session in one["sessions"]}
         for session in sessions.values():
@@ -161,7 +163,11 @@ def judge(lines: Iterable[str], holds: Iterable[Hold], calls: Iterable[Call] = (
                 found.unsure += 1
             elif session["pid"] not in {other.key.pid for other in holds if other.id == hold.id}:
                 found.wrong.append(f"WRONG PROCESS: pid {session['pid']}, not {hold.key.pid}\n{told(session, one)}")
-            elif hold.id in asking and session["turn"] not in ("working", "unknown"):
+            elif hold.id in asking and session["turn"] == "working":
+                working.add(asking[hold.id])
+            elif hold.id in asking and session["turn"] != "unknown" and asking[hold.id] not in working:
+                found.behind += 1
+            elif hold.id in asking and session["turn"] != "unknown":
                 found.wrong.append(f"WRONG TURN: {session['turn']}, while the model is asked\n{told(session, one)}")
     return found
 

@@ -33,6 +33,7 @@ AGENTCTL = [sys.executable, "-m", "agentctl"]
 ASK_LIMIT = 60.0
 REQUEST_LIMIT = 120.0  # an interface that starts on a busy machine takes its time
 SETTLE = 0.3  # an agent writes its file a moment after the terminal or the model shows the same
+LATE = 8.0  # and on a busy machine later: how much, is shown
 COMPARED = ("status", "process", "turn", "last_turn", "pid", "process_key", "waiting_for", "inferred")
 
 
@@ -225,51 +226,35 @@ class World:
     ) -> dict[str, Any]:
         """Ask list, status and why, and hold them against each other and against the truth.
 
-        `gone`: its process has ended. `left`: its process lives and is on another session now."""
+        `gone`: its process has ended, which must be said at once. `left`: its process lives and is on another session
+        now. What a living agent does may stand in its files a moment later: until then the lab asks again."""
         ended = gone or left
         if not ended:
             self.held(truth)
         time.sleep(settle)
-        if self.recipe.LATE and not ended:
-            self.wait_word(truth, status, self.recipe.LATE)
         if gone is is_alive(truth.key):
             raise LabError(f"pid {truth.key.pid} is {'alive' if gone else 'gone'} already\n{self.account()}")
-        why, wrong = self.ask_all(truth.id)
-        deadline = time.monotonic() + self.recipe.LATE
-        while wrong and time.monotonic() < deadline:  # it wrote more between two of the questions
-            why, wrong = self.ask_all(truth.id)
-        self.asked.append(status)
-        said: dict[str, Any] = why["session"]
         wanted = {
             "status": status,
             "process": "unknown" if status == "unknown" else "gone" if ended else "alive",
             **({} if ended or status == "unknown" else {"pid": truth.key.pid}),
             **({"last_turn": last_turn} if last_turn else {}),
         }
-        wrong += [f"{name} is {said[name]!r}, not {value!r}" for name, value in wanted.items() if said[name] != value]
-        ticks = (said["process_key"] or "").rpartition(":")[2]
-        if not ended and status != "unknown" and ticks != str(truth.key.ticks):
-            wrong.append(f"process_key ends in {ticks}, the process began at tick {truth.key.ticks}")
-        told = f"{said['waiting_for'] or ''} {said['reason'] or ''} {said['error'] or ''}"
-        if says is not None and says not in told:
-            wrong.append(f"{says!r} is not in what it says: {told!r}")
+        began = time.monotonic()
+        while True:
+            why = self.ask("why", truth.id)
+            listed, state = self.listed().get(truth.id), self.ask("status", truth.id)["session"]
+            wrong = disagreements({"list": listed, "status": state, "why": why["session"]})
+            wrong += differences(why["session"], wanted, says, None if ended or status == "unknown" else truth.key)
+            if not wrong or gone or time.monotonic() > began + LATE:
+                break
+            self.waited = max(self.waited, time.monotonic() - began)
+        self.asked.append(status)
         if wrong:
             head = "\n".join(f"  {line}" for line in wrong)
             raise WrongAnswer(f"wrong, expecting {status}:\n{head}\n  why: {json.dumps(why)}\n{self.account()}")
+        said: dict[str, Any] = why["session"]
         return said
-
-    def ask_all(self, id: str) -> tuple[dict[str, Any], list[str]]:
-        """What `why` says of a session, and in what list, status and why do not say the same."""
-        why = self.ask("why", id)
-        listed, status = self.listed().get(id), self.ask("status", id)["session"]
-        return why, disagreements({"list": listed, "status": status, "why": why["session"]})
-
-    def wait_word(self, truth: Truth, status: str, seconds: float) -> None:
-        """For what an agent writes in its own time: the lab waits for the word, and then asks whether all agrees."""
-        began = time.monotonic()
-        while self.listed().get(truth.id, {}).get("status") != status and time.monotonic() < began + seconds:
-            self.waited = max(self.waited, time.monotonic() - began)
-            time.sleep(0.2)
 
     def expect_nothing(self, key: Key | None) -> None:
         """No session is there yet; a process that is waiting for its first prompt is an unattached line."""
@@ -356,6 +341,18 @@ class World:
                 *(f"  | {x[:160]}" for x in shown),
             ]
         return "\n".join(lines)
+
+
+def differences(said: dict[str, Any], wanted: dict[str, Any], says: str | None, key: Key | None) -> list[str]:
+    """What an answer says otherwise than it should. `key`: of the process that it must name."""
+    wrong = [f"{name} is {said[name]!r}, not {value!r}" for name, value in wanted.items() if said[name] != value]
+    ticks = (said["process_key"] or "").rpartition(":")[2]
+    if key is not None and ticks != str(key.ticks):
+        wrong.append(f"process_key ends in {ticks}, the process began at tick {key.ticks}")
+    told = f"{said['waiting_for'] or ''} {said['reason'] or ''} {said['error'] or ''}"
+    if says is not None and says not in told:
+        wrong.append(f"{says!r} is not in what it says: {told!r}")
+    return wrong
 
 
 def disagreements(answers: dict[str, dict[str, Any] | None]) -> list[str]:

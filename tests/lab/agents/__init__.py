@@ -25,7 +25,6 @@ class Recipe(Protocol):
     BUSY: str  # while a turn runs
     QUIT: str
     CLEAR: str
-    LATE: float  # seconds by which what it writes may be behind what it does, on a busy machine
     LEAVES_FIRST: bool  # told to quit, it lets its session go before it ends
     KEEPS_CLEARED: bool  # after CLEAR its process still holds the old session
     NAMES_LATE: bool  # it has no session before its first prompt

@@ -41,7 +41,6 @@ class ClaudeCode:
     BUSY = r"to interrupt"
     QUIT = "/exit"
     CLEAR = "/clear"
-    LATE = 0.0
     LEAVES_FIRST = False
     KEEPS_CLEARED = False
     NAMES_LATE = False

@@ -53,7 +53,6 @@ class Codex:
     BUSY = r"to interrupt"
     QUIT = "/quit"
     CLEAR = "/clear"
-    LATE = 0.0
     LEAVES_FIRST = True  # it gives up its lock, and ends a moment later
     KEEPS_CLEARED = True  # it keeps the writer lock of the old thread
     NAMES_LATE = False

@@ -32,7 +32,6 @@ class OpenCode:
     BUSY = r"esc (again to )?interrupt"
     QUIT = "/exit"
     CLEAR = "/new"
-    LATE = 4.0  # its log: that is where a session is named first
     LEAVES_FIRST = False
     KEEPS_CLEARED = False
     NAMES_LATE = True
