@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.lab.world import World
 
 MODEL_CALL = "[[hold:hello there]]"  # as long as it is asked about
-SLEEP = "sleep 25"  # ended when it was asked about; Codex leaves a command behind after 30 s
+# Ended when it was asked about. Claude Code 2.1.325 refuses to sleep for 25 s, Codex leaves behind what lasts 30 s.
+SLEEP, ANOTHER_SLEEP = "sleep 19", "sleep 18"
 TOOL = f"[[bash:{SLEEP}]] [[text:slept]]"
 CLOSED = {"done": "done", "failed": "failed", "interrupted": "stopped"}  # turn -> the word once its process is gone
 
@@ -395,7 +396,7 @@ def fork(world: World) -> None:
 def sub_agent(world: World) -> None:
     # The parent's own command keeps its turn open where sub-agents run beside it.
     running = begin(
-        world, f"[[agent:go <<bash:{SLEEP}>> <<text:the part is done>>]] [[bash:sleep 26]] [[text:all done]]"
+        world, f"[[agent:go <<bash:{SLEEP}>> <<text:the part is done>>]] [[bash:{ANOTHER_SLEEP}]] [[text:all done]]"
     )
     truth = world.truth(world.request("agent"))
     tool = world.tool(SLEEP)
@@ -405,7 +406,7 @@ def sub_agent(world: World) -> None:
         raise WrongAnswer(f"its sub-agent runs a command, and is listed as {children}\n{world.account()}")
     end_tool(tool)
     world.request("text:the part is done")
-    end_tool(world.tool("sleep 26"))
+    end_tool(world.tool(ANOTHER_SLEEP))
     last_answer(world, truth, world.request("text:all done"))
     if world.mode == HEADLESS:
         running.wait_end()

@@ -24,7 +24,7 @@ from tests.lab.errors import LabError
 from tests.lab.screen import Screen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 DEAD = ("Z", "X", "x")
 ESCAPE = "\x1b"
@@ -84,9 +84,26 @@ def descendants(pid: int) -> list[Row]:
     return found
 
 
+def threads(pid: int) -> Iterator[tuple[str, int]]:
+    """(state, flags) of each thread: a leader that ended while others go on is no end."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # this thread ended
+        yield fields[0], int(fields[6])
+
+
 def is_alive(key: Key) -> bool:
     row = row_of(key.pid)
-    return row is not None and row.key == key and not row.dead
+    if row is None or row.key != key:
+        return False
+    return not row.dead or any(state not in DEAD for state, _ in threads(key.pid))
 
 
 def send(key: Key, number: signal.Signals) -> None:

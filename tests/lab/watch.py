@@ -10,7 +10,6 @@ takes a process down: there both words are right, and the ends are counted.
 from __future__ import annotations
 
 import json
-import os
 import select
 import sys
 import time
@@ -18,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import agentctl
-from tests.lab.running import DEAD, Key, table
+from tests.lab.running import DEAD, Key, table, threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 INTERVAL = 0.05
 PF_EXITING = 0x4
@@ -38,21 +37,6 @@ def living() -> tuple[list[Key], list[Key]]:
         if exiting:
             (dying if all(exiting) else able).append(row.key)
     return able, dying
-
-
-def threads(pid: int) -> Iterator[tuple[str, int]]:
-    """(state, flags) of each thread: a leader that ended while others go on is no end."""
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return
-    for task in tasks:
-        try:
-            with open(f"/proc/{pid}/task/{task}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue  # this thread ended
-        yield fields[0], int(fields[6])
 
 
 def sample() -> dict[str, Any]:
