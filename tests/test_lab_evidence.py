@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl.agents import claude_transcript, codex, codex_rollout
-from agentctl.model import DONE, WAITING, WORKING, Link, Process, ProcessKey
+from agentctl.agents import claude_code, claude_transcript, codex, codex_rollout
+from agentctl.model import DONE, UNKNOWN, WAITING, WORKING, Details, Link, Process, ProcessKey, Record
 from agentctl.processes import Processes
 from tests.worlds import FIXTURES
 
@@ -28,6 +28,23 @@ def test_an_answer_that_stands_before_its_prompt_ends_the_turn() -> None:
 def test_a_question_that_stands_before_its_prompt_is_pending() -> None:
     tail = claude_transcript.read_tail(str(EVIDENCE / "claude-2.1.197-question-before-its-prompt.jsonl"))
     assert (tail.turn, tail.pending) == (WORKING, "AskUserQuestion: Which colour?")
+
+
+@pytest.mark.parametrize(
+    ("tool", "turn", "waiting_for"),
+    [("AskUserQuestion", WAITING, "question (inferred): AskUserQuestion: Which colour?"), ("WebFetch", UNKNOWN, None)],
+)
+def test_claude_asks_the_program_that_runs_it(tool: str, turn: str, waiting_for: str | None) -> None:
+    """2.1.197 with stream-json input writes no status; AskUserQuestion does nothing but wait for an answer."""
+    key = ProcessKey("boot", 5, 1217182)
+    argv = tuple("claude -p --input-format stream-json --permission-prompt-tool stdio".split())
+    table = Processes(
+        "boot", [Process(key, 1, "claude", "S")], boot_time=0.0, read_details=lambda process: Details(argv=argv)
+    )
+    record = Record("claude-code", "s", "/r", WORKING, pending=f"{tool}: Which colour?", pending_tool=tool, path="/r/s")
+    store = claude_code.open_store("/r")
+    seen = store.observe(Link("claude-code", "s", "/r", key, "its own file"), record, table)
+    assert (seen.turn, seen.waiting_for, seen.inferred) == (turn, waiting_for, turn == WAITING)
 
 
 @pytest.mark.parametrize("version", ["2.1.197", "2.1.325"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -18,16 +19,19 @@ from tests.lab.errors import LabError
 from tests.lab.plays import PLAYS
 from tests.lab.running import Key, Running, is_alive, row_of, send, until
 from tests.lab.screen import Screen
-from tests.lab.watch import Hold, able, judge, present
+from tests.lab.watch import Call, Hold, judge, living
 
 AGENT = Key(5, 100)
 HOLD = Hold("s1", AGENT, since=1.0, until=9.0)
+ENDED = {"process": "gone", "status": "done", "turn": "done", "rule": "closed", "pid": None, "ticks": None}
 
 
 def sample(**changes: Any) -> str:
     """One answer of the watcher: the session is alive, and so is its process."""
     session = {"id": "s1", "status": "running", "process": "alive", "pid": 5, "ticks": 100, "inferred": False}
-    one = {"began": 2.0, "ended": 2.1, "before": [AGENT], "after": [AGENT], "unattached": [], "problems": []}
+    session |= {"turn": "working", "rule": "alive"}
+    one = {"began": 2.0, "ended": 2.1, "before": [AGENT], "after": [AGENT], "dying": []}
+    one |= {"unattached": [], "problems": []}
     return json.dumps({**one, "sessions": [{**session, **changes.pop("session", {})}], **changes})
 
 
@@ -77,16 +81,54 @@ def test_another_process_is_wrong() -> None:
 
 def test_unknown_is_weak_and_an_inferred_end_that_names_the_process_too() -> None:
     unknown = sample(session={"process": "unknown"})
-    inferred = sample(session={"process": "gone", "inferred": True}, unattached=[[5, "ending"]])
+    inferred = sample(session=ENDED | {"inferred": True}, unattached=[[5, "ending"]])
     found = judge([unknown, inferred], [HOLD])
     assert (found.wrong, found.unsure, found.inferred) == ([], 1, 1)
+
+
+@pytest.mark.parametrize("change", [{"rule": "exhausted"}, {"inferred": False}])
+def test_an_end_that_is_inferred_needs_a_closed_turn(change: dict[str, Any]) -> None:
+    ended = sample(session=ENDED | {"inferred": True} | change, unattached=[[5, "ending"]])
+    assert judge([ended], [HOLD]).wrong[0].startswith("FALSE ENDED")
+
+
+def test_no_end_is_inferred_while_the_model_is_asked() -> None:
+    ended = sample(session=ENDED | {"inferred": True}, unattached=[[5, "ending"]])
+    assert judge([ended], [HOLD], [Call("s1", 1.9, 2.2)]).wrong[0].startswith("FALSE ENDED")
+    assert judge([ended], [HOLD], [Call("s1", 1.9, 2.05), Call("s2", 1.9, 2.2)]).wrong == []
+
+
+def test_a_turn_is_working_while_the_model_is_asked() -> None:
+    idle = sample(session={"turn": "idle", "status": "idle"})
+    assert judge([idle], [HOLD]).wrong == []
+    calls = [Call("s1", 1.9, 2.2)]
+    late = judge([idle, sample()], [HOLD], calls)
+    assert (late.wrong, late.behind) == ([], 1)
+    assert judge([sample(), idle], [HOLD], calls).wrong[0].startswith("WRONG TURN: idle")
+
+
+def test_what_lets_its_session_go_has_closed_its_turn() -> None:
+    closing = Hold("s1", AGENT, since=1.0, closing=1.5)
+    assert judge([sample(session=ENDED)], [closing]).wrong == []
+    assert judge([sample(session=ENDED | {"rule": "key-gone"})], [closing]).wrong[0].startswith("FALSE ENDED")
+    assert judge([sample(sessions=[])], [closing]).wrong[0].startswith("LOST")
+
+
+def test_an_end_while_the_kernel_takes_it_down_is_counted() -> None:
+    found = judge([sample(session=ENDED, after=[], dying=[AGENT])], [HOLD])
+    assert (found.wrong, found.dying) == ([], 1)
 
 
 def test_every_cell_is_played_or_has_a_reason() -> None:
     for agent in RECIPES:
         cells = matrix.cells(agent, "1")
-        assert {(cell.mode, cell.state) for cell in cells} == {(mode, state) for mode in MODES for state in PLAYS}
+        assert {(cell.mode, cell.state) for cell in cells} == {
+            (mode, state) for mode in RECIPES[agent].MODES for state in PLAYS
+        }
         assert all(cell.not_applicable is None or len(cell.not_applicable) > 10 for cell in cells)
+    assert set(matrix.CORE) == set(MODES)
+    assert all(set(small) == set(RECIPES[agent].MODES) for agent, small in matrix.SMALL_CORE.items())
+    assert all(set(states) <= set(PLAYS) for small in matrix.SMALL_CORE.values() for states in small.values())
     assert set().union(*matrix.CORE.values()) <= set(PLAYS)
 
 
@@ -104,7 +146,7 @@ def test_certified_keeps_what_was_not_run(tmp_path: Path, monkeypatch: pytest.Mo
     report.write(second, broken)
     report.write(second[:3], dict.fromkeys(second[:3], True))
     lines = [line for line in report.PATH.read_text().splitlines() if line.startswith("| codex")]
-    assert [line.split(" | ")[4] for line in lines] == ["certified", "not certified"]
+    assert [line.split(" | ")[5] for line in lines] == ["certified", "not certified"]
     assert report.PATH.read_text().count("| agent |") == 1
     assert "headless/sigkill, interactive/sigkill, daemon/sigkill" in lines[1]
 
@@ -177,12 +219,11 @@ def test_a_program_on_a_terminal(tmp_path: Path) -> None:
     try:
         running.wait_shown("ready", 30)
         assert running.alive()
-        assert running.key in present()
-        assert running.key in able()
+        assert running.key in living()[0]
         running.type("hello")
         running.wait_shown("got hello", 30)
         assert running.wait_end(30) == 7
-        until(lambda: running.key not in present(), 10, "it is gone")
+        until(lambda: running.key not in itertools.chain(*living()), 10, "it is gone")
     finally:
         running.close()
 

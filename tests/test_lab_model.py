@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -166,6 +167,18 @@ def test_slow_first_byte(server: ModelServer) -> None:
     assert time.monotonic() - began >= 0.4
 
 
+def test_what_is_held_is_answered_when_it_is_let_go(server: ModelServer) -> None:
+    answers: list[str] = []
+    asking = threading.Thread(target=lambda: answers.append(said("chat", ask(server, "chat", "[[hold:at last]]"))))
+    asking.start()
+    assert server.wait_for(lambda entries: len(entries) == 1, 10)
+    server.let_go(server.entries[0].number + 1)  # another one
+    assert not server.wait_for(lambda entries: len(entries) == 2, 0.3)
+    server.let_go(server.entries[0].number)
+    asking.join(10)
+    assert answers == ["at last"]
+
+
 def test_slow_stream_begins_at_once(server: ModelServer) -> None:
     body = {"messages": [{"role": "user", "content": "[[stream:1:a b c d]]"}], "tools": [{"name": "Bash"}]}
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
@@ -180,7 +193,7 @@ def test_slow_stream_begins_at_once(server: ModelServer) -> None:
     assert b"message_stop" in rest
 
 
-@pytest.mark.parametrize("prompt", ["[[hang]]", "[[slow:60:late]]", "[[stream:60:a b c]]"])
+@pytest.mark.parametrize("prompt", ["[[hang]]", "[[hold:x]]", "[[slow:60:late]]", "[[stream:60:a b c]]"])
 def test_a_client_that_leaves_is_noted(server: ModelServer, prompt: str) -> None:
     body = json.dumps({"messages": [{"role": "user", "content": prompt}], "tools": [{"name": "Bash"}], "stream": True})
     head = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 AT_ONCE = 2
-CELL_LIMIT = 150.0
-END_LIMIT = 10.0
+CELL_LIMIT = 480.0
+END_LIMIT = 60.0
 MARK = "AGENTCTL_LAB_RUN"
 
 
@@ -223,6 +223,12 @@ def tell(result: Result) -> None:
         watched += f", {facts['unsure']} unknown while alive"
     if facts.get("inferred"):
         watched += f", {facts['inferred']} inferred ends while alive"
+    if facts.get("behind"):
+        watched += f", {facts['behind']} behind"
+    if facts.get("dying"):
+        watched += f", {facts['dying']} ends while dying"
+    if facts.get("waited"):
+        watched += f", a word after {facts['waited']:.1f} s"
     if facts.get("problems"):
         watched += f", problems: {facts['problems']}"
     say(f"{'ok  ' if result.passed else 'FAIL'} {result.cell!s:<54} {result.seconds:5.1f} s  {watched}")

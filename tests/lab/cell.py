@@ -16,7 +16,7 @@ from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.plays import PLAYS
 from tests.lab.world import World
 
-LIMIT = 200
+LIMIT = 500
 FOLDER = Path("/tmp/lab")  # in a /tmp of its own; short, because socket names are
 
 
@@ -30,7 +30,7 @@ def main(agent: str, version: str, mode: str, state: str, program: str, result: 
             told = play(world, state)
             keep_evidence(passed=not told)
             found = world.finish()
-            report.update(vars(found) | {"wrong": len(found.wrong)})
+            report.update(vars(found) | {"wrong": len(found.wrong), "waited": world.waited})
             if found.wrong:
                 keep_evidence(passed=False)
                 first = "\n".join(found.wrong[:3])

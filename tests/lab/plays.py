@@ -3,26 +3,25 @@ mode that has the state; what differs between agents is in their recipes."""
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.lab.agents import DAEMON, HEADLESS, INTERACTIVE
+from tests.lab.agents import DAEMON, HEADLESS, STREAM
 from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.running import is_alive, send, until
-from tests.lab.world import Truth
+from tests.lab.world import SETTLE, Truth
 
 if TYPE_CHECKING:
     from tests.lab.model import Entry
-    from tests.lab.running import Running
+    from tests.lab.running import Row, Running
     from tests.lab.world import World
 
-ESCAPE = "\x1b"
-BUSY = "to interrupt"  # on the screen of either agent while a turn runs
-MODEL_CALL = "[[slow:3:hello there]]"
-LONG_MODEL_CALL = "[[slow:40:hello there]]"
-TOOL = "[[bash:sleep 4]] [[text:slept]]"
-LONG_TOOL = "[[bash:sleep 19]] [[text:slept]]"
+MODEL_CALL = "[[hold:hello there]]"  # as long as it is asked about
+# Ended when it was asked about. Claude Code 2.1.325 refuses to sleep for 25 s, Codex leaves behind what lasts 30 s.
+SLEEP, ANOTHER_SLEEP = "sleep 19", "sleep 18"
+TOOL = f"[[bash:{SLEEP}]] [[text:slept]]"
 CLOSED = {"done": "done", "failed": "failed", "interrupted": "stopped"}  # turn -> the word once its process is gone
 
 
@@ -30,18 +29,23 @@ def begin(world: World, prompt: str) -> Running:
     """Start the agent on a prompt, in the mode of this cell."""
     if world.mode == HEADLESS:
         return world.run(*world.recipe.headless(prompt))
-    if world.mode == INTERACTIVE:
-        running = world.recipe.open(world)
-        running.type(prompt)
-        return running
-    return world.recipe.background(world, prompt)
+    if world.mode == DAEMON:
+        return world.recipe.background(world, prompt)
+    running = world.recipe.open(world)
+    running.type(prompt)
+    return running
 
 
 def last_answer(world: World, truth: Truth, entry: Entry) -> None:
-    """Wait for the end of the last model answer of a turn: after it a headless run may let its session go."""
+    """Wait for the end of the last model answer of a turn: after it some let their session go."""
     at = world.answered(entry)
-    if world.mode == HEADLESS and world.recipe.LEAVES_FIRST:
-        world.released(truth, at)
+    if (world.mode == HEADLESS and world.recipe.LEAVES_FIRST) or lets_go(world):
+        world.closing(truth, at)
+
+
+def lets_go(world: World) -> bool:
+    """Is a session, here, held by a process only while a turn runs?"""
+    return world.mode == DAEMON and world.recipe.DAEMON_LETS_GO
 
 
 def come_to_rest(world: World, running: Running, truth: Truth, entry: Entry, last_turn: str = "done") -> None:
@@ -55,12 +59,32 @@ def come_to_rest(world: World, running: Running, truth: Truth, entry: Entry, las
 
 
 def expect_at_prompt(world: World, running: Running, truth: Truth, last_turn: str) -> None:
-    """Its turn is over. Where no screen shows that, the agent is given the time it takes to put its things away."""
-    if running.screen is not None and not running.ended():
-        until(lambda: BUSY not in running.shown(), 15, "its screen shows that the turn is over")
-        world.expect(truth, "idle", last_turn=last_turn, settle=1.0)
+    """Its turn is over. Where nothing shows that, the agent is given the time it takes to put its things away."""
+    if shows_itself(world, running):
+        wait_at_prompt(world, running)
+    expect_rest(world, truth, last_turn, settle=1.0)
+
+
+def shows_itself(world: World, running: Running) -> bool:
+    """Does it tell a person or a program when its turn is over?"""
+    return world.mode == STREAM or (running.screen is not None and not running.ended())
+
+
+def wait_at_prompt(world: World, running: Running) -> None:
+    if world.mode == STREAM:
+        over = world.recipe.turns_over
+        until(lambda: (over(running) or 0) >= running.typed, 60, "it says that the turn is over")
     else:
-        world.expect_eventually(truth, "idle", 15, last_turn=last_turn)
+        busy = re.compile(world.recipe.BUSY)
+        until(lambda: not busy.search(running.shown()), 60, "its screen shows that the turn is over")
+
+
+def expect_rest(world: World, truth: Truth, last_turn: str, *, says: str | None = None, settle: float = SETTLE) -> None:
+    """No turn runs: idle in the process that has it, or what its last turn was where none has it."""
+    word, left = (CLOSED[last_turn], True) if lets_go(world) else ("idle", False)
+    if left:
+        world.closing(truth)
+    world.expect(truth, word, left=left, last_turn=last_turn, says=says, settle=settle)
 
 
 def one_turn(world: World, prompt: str = "[[text:hello]]") -> tuple[Running, Truth]:
@@ -68,17 +92,21 @@ def one_turn(world: World, prompt: str = "[[text:hello]]") -> tuple[Running, Tru
     running = begin(world, prompt)
     entry = world.request("text")
     truth = world.truth(entry)
-    world.answered(entry)
+    last_answer(world, truth, entry)
     if world.mode == HEADLESS:
         running.wait_end()
     return running, truth
 
 
 def quit_interface(world: World, running: Running, truth: Truth) -> None:
+    wait_at_prompt(world, running)
     time.sleep(0.5)
     if world.recipe.LEAVES_FIRST:
-        world.released(truth)
-    running.type(world.recipe.QUIT)
+        world.closing(truth)
+    if world.mode == STREAM:
+        running.hang_up()
+    else:
+        running.type(world.recipe.QUIT)
     running.wait_end()
 
 
@@ -98,8 +126,16 @@ def leave(world: World, running: Running, truth: Truth) -> None:
 def fresh(world: World) -> None:
     running = world.recipe.open(world)
     key = world.recipe.daemon(world) if world.mode == DAEMON else world.recipe.holder(running)
+    if world.recipe.NAMES_LATE:
+        world.expect_nothing(None if world.mode == DAEMON else key)
+        running.type(MODEL_CALL)
+        entry = world.request("hold")
+        truth = world.truth(entry)
+        world.expect(truth, "running")
+        come_to_rest(world, running, truth, entry)
+        return
     truth = Truth(world.only_session(), key)
-    world.expect(truth, "idle")
+    world.expect(truth, "idle" if world.recipe.tells_fresh(world) else "alive")
     running.type("[[text:hello]]")
     entry = world.request("text")
     if (entry.session, entry.pid) != (truth.id, key.pid):
@@ -111,7 +147,7 @@ def fresh(world: World) -> None:
 
 def model_call(world: World) -> None:
     running = begin(world, MODEL_CALL)
-    entry = world.request("slow")
+    entry = world.request("hold")
     truth = world.truth(entry)
     world.expect(truth, "running")
     come_to_rest(world, running, truth, entry)
@@ -120,9 +156,15 @@ def model_call(world: World) -> None:
 def tool_running(world: World) -> None:
     running = begin(world, TOOL)
     truth = world.truth(world.request("bash"))
-    world.tool("sleep 4")
+    tool = world.tool(SLEEP)
     world.expect(truth, "running")
+    end_tool(tool)
     come_to_rest(world, running, truth, world.request("text"))
+
+
+def end_tool(tool: Row) -> None:
+    """Long enough: the command ends before its time, and the model is told."""
+    send(tool.key, signal.SIGTERM)
 
 
 def permission(world: World) -> None:
@@ -130,12 +172,12 @@ def permission(world: World) -> None:
     entry = world.request("ask")
     truth = world.truth(entry)
     if world.mode == HEADLESS:
-        # Nobody can be asked: the call is refused, the turn goes on and ends well.
-        answer = world.request("text")
+        # Nobody can be asked: the call is refused, and the turn ends well, with or without another word of the model.
+        if not world.recipe.REFUSAL_ENDS:
+            world.answered(world.request("text"))
+        running.wait_end()
         if (world.home.work / "forbidden").exists():
             raise LabError("the tool ran: it needed no permission")
-        world.answered(answer)
-        running.wait_end()
         world.expect(truth, "done", gone=True, says="refused")
         return
     if running.screen is not None:
@@ -144,8 +186,8 @@ def permission(world: World) -> None:
         world.answered(entry)
         time.sleep(2)
     world.expect(truth, "waiting", says="touch forbidden")
-    if running.screen is not None:
-        running.press("\r")
+    if world.mode != DAEMON or running.screen is not None:
+        world.recipe.allow(running)
         come_to_rest(world, running, truth, world.request("text"))
 
 
@@ -154,9 +196,9 @@ def question(world: World) -> None:
     world.recipe.allow_questions(running)
     running.type("[[question:Which colour?]] [[text:chosen]]")
     truth = world.truth(world.request("question"))
-    running.wait_shown(world.recipe.QUESTION)
+    running.wait_shown(world.recipe.QUESTION if running.screen is not None else "can_use_tool")
     world.expect(truth, "waiting", says="Which colour?")
-    running.press("\r")
+    world.recipe.allow(running)
     come_to_rest(world, running, truth, world.request("text"))
 
 
@@ -164,21 +206,22 @@ def idle(world: World) -> None:
     running, truth = one_turn(world)
     expect_at_prompt(world, running, truth, "done")
     time.sleep(2)
-    world.expect(truth, "idle", last_turn="done")
-    if running.screen is not None:
+    expect_rest(world, truth, "done")
+    if running.screen is not None or world.mode == STREAM:
         running.type("[[text:again]]")
         come_to_rest(world, running, truth, world.request("text:again"))
 
 
 def background_shell(world: World) -> None:
-    running = begin(world, "[[background:sleep 9]] [[text:left it running]]")
+    command = "sleep 9" if world.mode == HEADLESS else "sleep 90"  # a run may wait for it before it ends
+    running = begin(world, f"[[background:{command}]] [[text:left it running]]")
     entry = world.request("text")
     truth = world.truth(entry)
-    shell = world.tool("sleep 9")
+    shell = world.tool(command)
     if world.mode == HEADLESS:
         # Whether it waits for its command or ends it is the agent's own choice; what it is doing must be said.
         world.answered(entry)
-        running.wait_end(30)
+        running.wait_end()
         world.expect(truth, "done", gone=True)
         return
     come_to_rest(world, running, truth, entry)
@@ -208,69 +251,71 @@ def api_error_given_up(world: World) -> None:
     running = begin(world, "[[err:400]]")
     entry = world.request("err")
     truth = world.truth(entry)
-    world.answered(entry)
+    last_answer(world, truth, entry)
     if world.mode == HEADLESS:
         running.wait_end()
         world.expect(truth, "failed", gone=True, says="400")
     else:
         expect_at_prompt(world, running, truth, "failed")
-        world.expect(truth, "idle", last_turn="failed", says="400")
+        expect_rest(world, truth, "failed", says="400")
 
 
 def escape(world: World) -> None:
-    running = begin(world, "[[stream:30:one two three four five six seven eight]]")
+    running = begin(world, "[[stream:120:one two three four five six seven eight]]")
     entry = world.request("stream")
     truth = world.truth(entry)
     time.sleep(1.5)
     world.expect(truth, "running")
-    running.press(ESCAPE)
+    if lets_go(world):
+        world.closing(truth)
+    world.recipe.interrupt(running)
     world.answered(entry)
     expect_at_prompt(world, running, truth, "interrupted")
 
 
 def interrupted_by(world: World, number: signal.Signals, prompt: str) -> None:
     running = begin(world, prompt)
-    entry = world.request("slow" if "slow" in prompt else "bash")
-    truth = world.truth(entry)
-    if "slow" not in prompt:
-        world.tool("sleep 19")
+    truth = world.truth(world.request("hold" if prompt == MODEL_CALL else "bash"))
+    if prompt == TOOL:
+        world.tool(SLEEP)
     world.expect(truth, "running")
     if world.mode == DAEMON:
         world.recipe.signal_in_daemon(world, running, truth, number)
         return
     send(truth.key, number)
     running.wait_end()
-    until(lambda: not is_alive(truth.key), 10, "its process has ended")
+    until(lambda: not is_alive(truth.key), 40, "its process has ended")
     world.expect(truth, "stopped", gone=True)
 
 
 def sigint(world: World) -> None:
-    interrupted_by(world, signal.SIGINT, LONG_MODEL_CALL)
+    interrupted_by(world, signal.SIGINT, MODEL_CALL)
 
 
 def sigterm(world: World) -> None:
-    interrupted_by(world, signal.SIGTERM, LONG_TOOL)
+    interrupted_by(world, signal.SIGTERM, TOOL)
 
 
 def sigkill(world: World) -> None:
-    interrupted_by(world, signal.SIGKILL, LONG_TOOL)
+    interrupted_by(world, signal.SIGKILL, TOOL)
 
 
 def killed_wrapper(world: World) -> None:
     running = begin(world, TOOL)
     truth = world.truth(world.request("bash"))
-    world.tool("sleep 4")
+    tool = world.tool(SLEEP)
     if truth.key == running.key:
         raise LabError("this agent has no wrapper here")
     running.signal(signal.SIGKILL)
     running.wait_end()
     world.expect(truth, "running")
+    end_tool(tool)
     last_answer(world, truth, world.request("text"))
     if world.mode == HEADLESS:
-        until(lambda: not is_alive(truth.key), 20, "its process has ended")
+        until(lambda: not is_alive(truth.key), 40, "its process has ended")
         world.expect(truth, "done", gone=True)
     else:
-        world.expect_eventually(truth, "idle", 15, last_turn="done")
+        expect_rest(world, truth, "done", settle=1.0)
 
 
 def id_rotation(world: World) -> None:
@@ -280,7 +325,7 @@ def id_rotation(world: World) -> None:
     running.type(world.recipe.CLEAR)
     time.sleep(1.5)
     running.type(MODEL_CALL)
-    entry = world.request("slow")
+    entry = world.request("hold")
     new = world.truth(entry)
     if new.id == old.id:
         raise LabError("its id did not change")
@@ -299,14 +344,13 @@ def resumed(world: World) -> None:
         running = world.run(*world.recipe.resume(world.mode, first.id, MODEL_CALL))
     else:
         leave(world, running, first)
-        world.released(first)  # Codex' daemon unloads it and loads it again: for about 10 ms nobody has its lock
-        running = world.run(*world.recipe.resume(world.mode, first.id, None), tty=True)
-        running.wait_shown(world.recipe.READY)
+        world.closing(first)  # Codex' daemon unloads it and loads it again: for about 10 ms nobody has its lock
+        running = world.recipe.reopen(world, world.recipe.resume(world.mode, first.id, None))
         time.sleep(1)
         key = world.recipe.daemon(world) if world.mode == DAEMON else world.recipe.holder(running)
-        world.expect(Truth(first.id, key), "idle", last_turn="done")
+        expect_rest(world, Truth(first.id, key), "done")
         running.type(MODEL_CALL)
-    entry = world.request("slow")
+    entry = world.request("hold")
     truth = world.truth(entry)
     if truth.id != first.id:
         raise LabError(f"resumed under another id: {truth.id}")
@@ -315,11 +359,10 @@ def resumed(world: World) -> None:
 
 
 def two_in_one_cwd(world: World) -> None:
-    seconds = 6 if world.mode == HEADLESS else 16  # an interface takes its time to start
-    one = begin(world, f"[[slow:{seconds}:first]]")
-    first = world.request(f"slow:{seconds}")
-    two = begin(world, "[[slow:5:second]]")
-    second = world.request("slow:5")
+    one = begin(world, "[[hold:first]]")
+    first = world.request("hold:first")
+    two = begin(world, "[[hold:second]]")
+    second = world.request("hold:second")
     truths = [world.truth(first), world.truth(second)]
     if truths[0].id == truths[1].id:
         raise LabError("two runs, one id")
@@ -335,17 +378,16 @@ def fork(world: World) -> None:
         running = world.run(*world.recipe.fork(world.mode, parent.id, MODEL_CALL))
     else:
         leave(world, running, parent)
-        running = world.run(*world.recipe.fork(world.mode, parent.id, None), tty=True)
-        running.wait_shown(world.recipe.READY)
+        running = world.recipe.reopen(world, world.recipe.fork(world.mode, parent.id, None))
         time.sleep(1)
         running.type(MODEL_CALL)
-    entry = world.request("slow")
+    entry = world.request("hold")
     child = world.truth(entry)
     if child.id == parent.id:
         raise LabError("the fork has its parent's id")
     world.expect(child, "running")
     if world.mode == DAEMON:
-        world.expect(parent, "idle", last_turn="done")
+        expect_rest(world, parent, "done")
     else:
         world.expect(parent, "done", gone=True)
     come_to_rest(world, running, child, entry)
@@ -353,21 +395,24 @@ def fork(world: World) -> None:
 
 def sub_agent(world: World) -> None:
     # The parent's own command keeps its turn open where sub-agents run beside it.
-    part = "go <<bash:sleep 4>> <<text:the part is done>>"
-    running = begin(world, f"[[agent:{part}]] [[bash:sleep 6]] [[text:all done]]")
+    running = begin(
+        world, f"[[agent:go <<bash:{SLEEP}>> <<text:the part is done>>]] [[bash:{ANOTHER_SLEEP}]] [[text:all done]]"
+    )
     truth = world.truth(world.request("agent"))
-    world.tool("sleep 4")
+    tool = world.tool(SLEEP)
     world.expect(truth, "running")
     children = [one for one in world.listed().values() if one["parent"] == truth.id]
     if [child["status"] for child in children] != ["running"]:
         raise WrongAnswer(f"its sub-agent runs a command, and is listed as {children}\n{world.account()}")
+    end_tool(tool)
     world.request("text:the part is done")
+    end_tool(world.tool(ANOTHER_SLEEP))
     last_answer(world, truth, world.request("text:all done"))
     if world.mode == HEADLESS:
         running.wait_end()
         world.expect(truth, "done", gone=True)
     else:
-        world.expect_eventually(truth, "idle", 15, last_turn="done")
+        expect_rest(world, truth, "done", settle=1.0)
     after = world.listed()[children[0]["id"]]
     if after["status"] not in ("done", "idle"):
         raise WrongAnswer(f"its sub-agent is done, and is listed as {after}")
@@ -378,26 +423,27 @@ def daemon_alive(world: World) -> None:
     running = begin(world, TOOL)
     truth = world.truth(world.request("bash"))
     daemon = world.recipe.daemon(world)
-    world.tool("sleep 4")
+    tool = world.tool(SLEEP)
     world.expect(truth, "running")
     if not running.ended():
         running.signal(signal.SIGKILL)
         running.wait_end()
     world.expect(truth, "running")
-    world.answered(world.request("text"))
-    world.expect_eventually(truth, "idle", 15, last_turn="done")
+    end_tool(tool)
+    last_answer(world, truth, world.request("text"))
+    expect_rest(world, truth, "done", settle=1.0)
     if not is_alive(daemon):
         raise LabError("its daemon has ended")
 
 
 def daemon_killed(world: World) -> None:
-    begin(world, LONG_TOOL)
+    begin(world, TOOL)
     truth = world.truth(world.request("bash"))
-    world.tool("sleep 19")
+    world.tool(SLEEP)
     world.expect(truth, "running")
     daemon = world.recipe.daemon(world)
     send(daemon, signal.SIGKILL)
-    until(lambda: not is_alive(daemon), 10, "its daemon has ended")
+    until(lambda: not is_alive(daemon), 40, "its daemon has ended")
     if daemon == truth.key:
         world.expect(truth, "stopped", gone=True, settle=1.0)
     else:

@@ -24,9 +24,11 @@ from tests.lab.errors import LabError
 from tests.lab.screen import Screen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 DEAD = ("Z", "X", "x")
+ESCAPE = "\x1b"
+ECHO_LIMIT = 15.0  # for what was typed to be shown; a command may be taken before it is
 # A terminal belongs to a shell that outlives what runs in it: else the end of a wrapper would hang up on the agent.
 SHELL = '"$@"; echo $? >"$0"; exec cat >/dev/null'
 
@@ -82,9 +84,26 @@ def descendants(pid: int) -> list[Row]:
     return found
 
 
+def threads(pid: int) -> Iterator[tuple[str, int]]:
+    """(state, flags) of each thread: a leader that ended while others go on is no end."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # this thread ended
+        yield fields[0], int(fields[6])
+
+
 def is_alive(key: Key) -> bool:
     row = row_of(key.pid)
-    return row is not None and row.key == key and not row.dead
+    if row is None or row.key != key:
+        return False
+    return not row.dead or any(state not in DEAD for state, _ in threads(key.pid))
 
 
 def send(key: Key, number: signal.Signals) -> None:
@@ -111,8 +130,16 @@ class Running:
     """One program that the lab started."""
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, *, tty: bool, stdin: bool = False, output: Path
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        *,
+        tty: bool,
+        output: Path,
+        lines: Callable[[str], str] | None = None,
     ) -> None:
+        """`lines`: it reads prompts from its stdin, and this is what one looks like there."""
         self.argv = tuple(argv)
         self.cwd = cwd
         self.output = output
@@ -120,6 +147,8 @@ class Running:
         self.screen: Screen | None = None
         self._master: int | None = None
         self._lock = threading.Lock()
+        self._lines = lines
+        self.typed = 0  # lines that were given to it
         if tty:
             self._start_on_terminal(env)
         else:
@@ -128,7 +157,7 @@ class Running:
                     argv,
                     env=dict(env),
                     cwd=cwd,
-                    stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if lines else subprocess.DEVNULL,
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
@@ -159,7 +188,7 @@ class Running:
             children[:] = [row for row in table().values() if row.parent == self.process.pid]
             return bool(children)
 
-        until(started, 10, f"{self.argv[0]} has started")
+        until(started, 40, f"{self.argv[0]} has started")
         self.key = children[0].key
         threading.Thread(target=self._read_terminal, args=(master, self.screen), daemon=True).start()
 
@@ -192,7 +221,15 @@ class Running:
 
     def type(self, text: str) -> None:
         """Type a line and press Enter, as two things: an interface takes a fast Enter for a part of a paste."""
+        self.typed += 1
+        if self._lines is not None:
+            self.send_line(self._lines(text))
+            return
+        before = self.shown()
         self._write(text)
+        deadline = time.monotonic() + ECHO_LIMIT
+        while time.monotonic() < deadline and ((now := self.shown()) == before or text[:12] not in now):
+            time.sleep(0.05)
         time.sleep(0.4)
         self._write("\r")
 
@@ -205,6 +242,11 @@ class Running:
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()
 
+    def hang_up(self) -> None:
+        """Nothing more will come through its stdin."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
     # What is true
 
     def alive(self) -> bool:
@@ -216,7 +258,7 @@ class Running:
         with self._lock:
             return self.screen.text()
 
-    def wait_shown(self, pattern: str, seconds: float = 20.0) -> None:
+    def wait_shown(self, pattern: str, seconds: float = 120.0) -> None:
         wanted = re.compile(pattern)
 
         def seen() -> bool:
@@ -234,6 +276,15 @@ class Running:
         except LabError as error:
             raise LabError(f"{error}; its screen:\n{self.shown()}") from None
 
+    def wait_still(self, seconds: float, limit: float = 15.0) -> None:
+        """Wait until its screen has not changed for so long; if it moves for ever, no longer than the limit."""
+        began = since = time.monotonic()
+        shown = self.shown()
+        while time.monotonic() < min(since + seconds, began + limit):
+            time.sleep(0.1)
+            if (now := self.shown()) != shown:
+                shown, since = now, time.monotonic()
+
     def ended(self) -> bool:
         """Over, and its exit code is known."""
         return self.code() is not None
@@ -246,7 +297,7 @@ class Running:
         except (FileNotFoundError, ValueError):
             return None  # still running, or being written at this moment
 
-    def wait_end(self, seconds: float = 20.0) -> int:
+    def wait_end(self, seconds: float = 120.0) -> int:
         try:
             until(self.ended, seconds, f"the end of pid {self.key.pid}")
         except LabError as error:
@@ -274,7 +325,7 @@ def take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def end_all(rows: Iterable[Row], seconds: float = 5.0) -> list[Row]:
+def end_all(rows: Iterable[Row], seconds: float = 30.0) -> list[Row]:
     """Kill these, each by its proved key; those that are still there after all."""
     rows = list(rows)
     for row in rows:

@@ -2,14 +2,14 @@
 `python -m tests.lab.watch FILE`, until its stdin is closed; one line of JSON per question.
 
 `judge` then holds every answer against the truth: no session may be called ended while the process that is on it was
-seen alive after the answer, and none alive through a process that was dead before the question. Between the two lies
-the short time in which the kernel takes a process down: there both words are right.
+seen alive after the answer, and none alive through a process that was dead before the question; and what was once said
+to be working stays so while it is asking the model. Between alive and dead lies the short time in which the kernel
+takes a process down: there both words are right, and the ends are counted.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import select
 import sys
 import time
@@ -17,54 +17,38 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import agentctl
-from tests.lab.running import DEAD, Key, table
+from tests.lab.running import DEAD, Key, table, threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 INTERVAL = 0.05
 PF_EXITING = 0x4
+CLOSED = "closed"  # the rule by which a session is ended that no process has, and whose last turn is closed
 
 
-def present() -> list[Key]:
-    """Not dead: not yet only a zombie. What is being taken down counts."""
-    return [row.key for row in table().values() if any(state not in DEAD for state, _ in threads(row.key.pid))]
-
-
-def able() -> list[Key]:
-    """Has a thread that will run code of its own again. One that the kernel is taking down (PF_EXITING) will not,
-    though its row stays until its memory is freed."""
-    return [
-        row.key
-        for row in table().values()
-        if any(state not in DEAD and not flags & PF_EXITING for state, flags in threads(row.key.pid))
-    ]
-
-
-def threads(pid: int) -> Iterator[tuple[str, int]]:
-    """(state, flags) of each thread: a leader that ended while others go on is no end."""
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return
-    for task in tasks:
-        try:
-            with open(f"/proc/{pid}/task/{task}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue  # this thread ended
-        yield fields[0], int(fields[6])
+def living() -> tuple[list[Key], list[Key]]:
+    """The processes that are not dead: those that have a thread which will run code of its own again, and those that
+    the kernel is taking down (all their threads are PF_EXITING), though the row stays until the memory is freed."""
+    able: list[Key] = []
+    dying: list[Key] = []
+    for row in table().values():
+        exiting = [bool(flags & PF_EXITING) for state, flags in threads(row.key.pid) if state not in DEAD]
+        if exiting:
+            (dying if all(exiting) else able).append(row.key)
+    return able, dying
 
 
 def sample() -> dict[str, Any]:
-    before, began = present(), time.monotonic()
+    (before, fading), began = living(), time.monotonic()
     answer = agentctl.list_sessions(ended_since=0)
-    ended, after = time.monotonic(), able()
+    ended, (after, dying) = time.monotonic(), living()
     return {
         "began": began,
         "ended": ended,
-        "before": before,
+        "before": before + fading,
         "after": after,
+        "dying": dying,
         "sessions": [
             {
                 "id": one.id,
@@ -104,40 +88,58 @@ class Hold:
     key: Key
     since: float
     until: float = float("inf")
+    closing: float = float("inf")  # from then on it may let the session go: ended is right, if its turn is closed
+
+
+@dataclass(frozen=True)
+class Call:
+    """The lab knows: from then to then the model was being asked by this session, and sent nothing yet."""
+
+    id: str
+    since: float
+    until: float
 
 
 @dataclass
 class Findings:
     samples: int = 0
     unsure: int = 0  # "unknown" for a session whose process lives: honest, but weak
-    inferred: int = 0  # ended, marked as inferred, with the process named as one that may be on it: the same
+    inferred: int = 0  # its closed turn's word, marked as inferred, with the process named as one that may be on it
+    behind: int = 0  # not yet working, when the model was asked already: its files come later
+    dying: int = 0  # ended, while the kernel was taking its process down: right, and early
     slowest: float = 0.0
     wrong: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
-def judge(lines: Iterable[str], holds: Iterable[Hold]) -> Findings:
+def judge(lines: Iterable[str], holds: Iterable[Hold], calls: Iterable[Call] = ()) -> Findings:
     found = Findings()
-    holds = list(holds)
+    holds, calls = list(holds), list(calls)
+    working: set[Call] = set()  # calls in which that was said
     for line in lines:
         one = json.loads(line)
         found.samples += 1
         found.slowest = max(found.slowest, one["ended"] - one["began"])
         found.problems += [problem for problem in one["problems"] if problem not in found.problems]
-        seen = {tuple(key) for key in one["before"]} | {tuple(key) for key in one["after"]}
-        after = {tuple(key) for key in one["after"]}
+        after, dying = ({tuple(key) for key in one[name]} for name in ("after", "dying"))
+        seen = {tuple(key) for key in one["before"]} | after | dying
+        asking = {call.id: call for call in calls if call.since <= one["began"] and one["ended"] <= call.until}
         unattached = {pid for pid, _ in one["unattached"]}
         sessions = {session["id"]: session for session in one["sessions"]}
         for session in sessions.values():
             if session["process"] == "alive" and (session["pid"], session["ticks"]) not in seen:
                 found.wrong.append(f"FALSE ALIVE: pid {session['pid']} was gone before\n{told(session, one)}")
         for hold in holds:
-            if one["began"] < hold.since or one["ended"] > hold.until or tuple(hold.key) not in after:
+            if one["began"] < hold.since or one["ended"] > hold.until or tuple(hold.key) not in after | dying:
                 continue
             session = sessions.get(hold.id)
-            if session is None:
+            if tuple(hold.key) in dying:
+                found.dying += session is not None and session["process"] == "gone"
+            elif session is None:
                 found.wrong.append(f"LOST: {hold.id} is not listed, its pid {hold.key.pid} lives\n{told(None, one)}")
-            elif session["process"] == "gone" and session["inferred"] and hold.key.pid in unattached:
+            elif session["process"] == "gone" and session["rule"] == CLOSED and one["ended"] > hold.closing:
+                pass
+            elif session["process"] == "gone" and is_candidate(session, hold, unattached) and hold.id not in asking:
                 found.inferred += 1
             elif session["process"] == "gone":
                 found.wrong.append(f"FALSE ENDED: its pid {hold.key.pid} lives\n{told(session, one)}")
@@ -145,7 +147,18 @@ def judge(lines: Iterable[str], holds: Iterable[Hold]) -> Findings:
                 found.unsure += 1
             elif session["pid"] not in {other.key.pid for other in holds if other.id == hold.id}:
                 found.wrong.append(f"WRONG PROCESS: pid {session['pid']}, not {hold.key.pid}\n{told(session, one)}")
+            elif hold.id in asking and session["turn"] == "working":
+                working.add(asking[hold.id])
+            elif hold.id in asking and session["turn"] != "unknown" and asking[hold.id] not in working:
+                found.behind += 1
+            elif hold.id in asking and session["turn"] != "unknown":
+                found.wrong.append(f"WRONG TURN: {session['turn']}, while the model is asked\n{told(session, one)}")
     return found
+
+
+def is_candidate(session: dict[str, Any], hold: Hold, unattached: set[int]) -> bool:
+    """Is it called ended by its closed turn, as inferred, and its process shown as one that may be on it?"""
+    return bool(session["inferred"]) and session["rule"] == CLOSED and hold.key.pid in unattached
 
 
 def told(session: dict[str, Any] | None, one: dict[str, Any]) -> str:

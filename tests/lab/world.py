@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from tests.lab.agents import Recipe
 
 AGENTCTL = [sys.executable, "-m", "agentctl"]
-ASK_LIMIT = 20.0
+ASK_LIMIT = 60.0
+REQUEST_LIMIT = 120.0  # an interface that starts on a busy machine takes its time
 SETTLE = 0.3  # an agent writes its file a moment after the terminal or the model shows the same
+LATE = 8.0  # and on a busy machine later: how much, is shown
 COMPARED = ("status", "process", "turn", "last_turn", "pid", "process_key", "waiting_for", "inferred")
 
 
@@ -63,6 +65,7 @@ class World:
         self.server = ModelServer(identify=pid_behind_port)
         self.running: list[Running] = []
         self.holds: list[watch.Hold] = []
+        self.waited = 0.0  # the longest time that a word was waited for
         self.asked: list[str] = []  # what was asked, and the word that came: the story of the cell
         self._watcher: subprocess.Popen[bytes] | None = None
 
@@ -112,14 +115,14 @@ class World:
 
     # Starting and driving
 
-    def run(self, *words: str, tty: bool = False, stdin: bool = False, cwd: Path | None = None) -> Running:
+    def run(self, *words: str, tty: bool = False, lines: Callable[[str], str] | None = None) -> Running:
         output = self.notes / f"output-{len(self.running)}"
         argv = [str(self.program), *words]
-        running = Running(argv, self.agent_env(), cwd or self.home.work, tty=tty, stdin=stdin, output=output)
+        running = Running(argv, self.agent_env(), self.home.work, tty=tty, output=output, lines=lines)
         self.running.append(running)
         return running
 
-    def request(self, directive: str, *, after: int = 0, count: int = 1, seconds: float = 30.0) -> Entry:
+    def request(self, directive: str, *, after: int = 0, count: int = 1, seconds: float = REQUEST_LIMIT) -> Entry:
         """The model request that a directive is the answer to."""
 
         def matching(entries: list[Entry]) -> list[Entry]:
@@ -133,12 +136,13 @@ class World:
             raise LabError(f"no model request for [[{directive}]] within {seconds:g} s\n{self.account()}")
         return matching(self.server.entries)[count - 1]
 
-    def answered(self, entry: Entry, seconds: float = 30.0) -> float:
-        """Wait for the end of the answer to a request: when it was."""
+    def answered(self, entry: Entry, seconds: float = REQUEST_LIMIT) -> float:
+        """Let the answer to a request go, if it is held, and wait for its end: when it was."""
 
         def ends(entries: list[Entry]) -> list[float]:
             return [other.at for other in entries if other.number == entry.number and other.event != "request"]
 
+        self.server.let_go(entry.number)
         if not self.server.wait_for(lambda entries: bool(ends(entries)), seconds):
             raise LabError(f"the model's answer to [[{entry.directive}]] was not taken\n{self.account()}")
         return ends(self.server.entries)[0]
@@ -150,7 +154,7 @@ class World:
             raise LabError(f"the request does not tell who made it: {entry}")
         return Truth(entry.session, row.key)
 
-    def tool(self, text: str, seconds: float = 20.0) -> Row:
+    def tool(self, text: str, seconds: float = 60.0) -> Row:
         """The process of a tool that runs, found by its arguments."""
         found: list[Row] = []
 
@@ -161,7 +165,7 @@ class World:
         until(seen, seconds, f"a process {text!r}")
         return found[0]
 
-    def process(self, condition: Callable[[Row], bool], what: str, seconds: float = 20.0) -> Row:
+    def process(self, condition: Callable[[Row], bool], what: str, seconds: float = 60.0) -> Row:
         found: list[Row] = []
 
         def seen() -> bool:
@@ -194,7 +198,7 @@ class World:
         answer = self.ask("list", "-a", "--since", "all", "--tree")
         return {session["id"]: session for session in answer["sessions"]}
 
-    def only_session(self, seconds: float = 10.0) -> str:
+    def only_session(self, seconds: float = 40.0) -> str:
         """The id where nothing has named it yet: the one session there is. The model's log must name the same."""
         found: dict[str, dict[str, Any]] = {}
 
@@ -222,58 +226,69 @@ class World:
     ) -> dict[str, Any]:
         """Ask list, status and why, and hold them against each other and against the truth.
 
-        `gone`: its process has ended. `left`: its process lives and is on another session now."""
+        `gone`: its process has ended, which must be said at once. `left`: its process lives and is on another session
+        now. What a living agent does may stand in its files a moment later: until then the lab asks again."""
         ended = gone or left
         if not ended:
             self.held(truth)
         time.sleep(settle)
         if gone is is_alive(truth.key):
             raise LabError(f"pid {truth.key.pid} is {'alive' if gone else 'gone'} already\n{self.account()}")
-        why = self.ask("why", truth.id)
-        answers = {
-            "list": self.listed().get(truth.id),
-            "status": self.ask("status", truth.id)["session"],
-            "why": why["session"],
-        }
-        self.asked.append(status)
-        wrong = list(disagreements(answers))
-        said: dict[str, Any] = why["session"]
         wanted = {
             "status": status,
             "process": "unknown" if status == "unknown" else "gone" if ended else "alive",
             **({} if ended or status == "unknown" else {"pid": truth.key.pid}),
             **({"last_turn": last_turn} if last_turn else {}),
         }
-        wrong += [f"{name} is {said[name]!r}, not {value!r}" for name, value in wanted.items() if said[name] != value]
-        ticks = (said["process_key"] or "").rpartition(":")[2]
-        if not ended and status != "unknown" and ticks != str(truth.key.ticks):
-            wrong.append(f"process_key ends in {ticks}, the process began at tick {truth.key.ticks}")
-        told = f"{said['waiting_for'] or ''} {said['reason'] or ''} {said['error'] or ''}"
-        if says is not None and says not in told:
-            wrong.append(f"{says!r} is not in what it says: {told!r}")
+        began = time.monotonic()
+        while True:
+            why = self.ask("why", truth.id)
+            listed, state = self.listed().get(truth.id), self.ask("status", truth.id)["session"]
+            wrong = disagreements({"list": listed, "status": state, "why": why["session"]})
+            wrong += differences(why["session"], wanted, says, None if ended or status == "unknown" else truth.key)
+            if not wrong or gone or time.monotonic() > began + LATE:
+                break
+            self.waited = max(self.waited, time.monotonic() - began)
+        self.asked.append(status)
         if wrong:
             head = "\n".join(f"  {line}" for line in wrong)
             raise WrongAnswer(f"wrong, expecting {status}:\n{head}\n  why: {json.dumps(why)}\n{self.account()}")
+        said: dict[str, Any] = why["session"]
         return said
 
-    def expect_eventually(self, truth: Truth, status: str, seconds: float, **more: Any) -> dict[str, Any]:
-        """For what an agent does in its own time: first the lab waits for the word, then everything must agree."""
-        deadline = time.monotonic() + seconds
-        while self.listed().get(truth.id, {}).get("status") != status and time.monotonic() < deadline:
-            time.sleep(0.2)
-        return self.expect(truth, status, **more)
+    def expect_nothing(self, key: Key | None) -> None:
+        """No session is there yet; a process that is waiting for its first prompt is an unattached line."""
+        answer = self.ask("list", "-a", "--since", "all")
+        unattached = [one["pid"] for one in answer["unattached"]]
+        if answer["sessions"] or unattached != ([key.pid] if key else []):
+            raise WrongAnswer(f"no session yet, and it says {json.dumps(answer)}\n{self.account()}")
 
     # The truth over time, for the watcher's answers
 
     def held(self, truth: Truth) -> None:
-        if not any((hold.id, hold.key) == (truth.id, truth.key) and hold.until > 1e300 for hold in self.holds):
+        mine = [hold for hold in self.holds if (hold.id, hold.key) == (truth.id, truth.key)]
+        if not any(min(hold.until, hold.closing) == float("inf") for hold in mine):
             self.holds.append(watch.Hold(truth.id, truth.key, time.monotonic()))
 
-    def released(self, truth: Truth, at: float | None = None) -> None:
-        """From now (or then) on this process may leave this session, or end."""
+    def released(self, truth: Truth) -> None:
+        """From now on this process may leave this session for another one."""
         for hold in self.holds:
             if (hold.id, hold.key) == (truth.id, truth.key):
-                hold.until = min(hold.until, time.monotonic() if at is None else at)
+                hold.until = min(hold.until, time.monotonic())
+
+    def closing(self, truth: Truth, at: float | None = None) -> None:
+        """From now (or then) on this process may let this session go, once its turn is closed, and live on."""
+        for hold in self.holds:
+            if (hold.id, hold.key) == (truth.id, truth.key):
+                hold.closing = min(hold.closing, time.monotonic() if at is None else at)
+
+    def calls(self) -> list[watch.Call]:
+        sent = self.server.sent
+        return [
+            watch.Call(entry.session, entry.at, sent[entry.number])
+            for entry in self.server.entries
+            if entry.event == "request" and not entry.side and entry.session and entry.number in sent
+        ]
 
     # The end
 
@@ -292,14 +307,14 @@ class World:
         assert self._watcher.stdin is not None
         self._watcher.stdin.close()
         try:
-            code = self._watcher.wait(15)
+            code = self._watcher.wait(60)
         except subprocess.TimeoutExpired:
-            raise WrongAnswer("the watcher's last question was not answered in 15 s") from None
+            raise WrongAnswer("the watcher's last question was not answered in 60 s") from None
         if code:
             error = (self.notes / "watch.err").read_text()
             raise WrongAnswer(f"the Python API raised an error:\n{error}")
         with (self.notes / "watch.jsonl").open() as lines:
-            return watch.judge(lines, self.holds)
+            return watch.judge(lines, self.holds, self.calls())
 
     def others(self) -> list[Row]:
         """Everything in this PID namespace that is not the lab itself: all of it was started by the agents."""
@@ -326,6 +341,18 @@ class World:
                 *(f"  | {x[:160]}" for x in shown),
             ]
         return "\n".join(lines)
+
+
+def differences(said: dict[str, Any], wanted: dict[str, Any], says: str | None, key: Key | None) -> list[str]:
+    """What an answer says otherwise than it should. `key`: of the process that it must name."""
+    wrong = [f"{name} is {said[name]!r}, not {value!r}" for name, value in wanted.items() if said[name] != value]
+    ticks = (said["process_key"] or "").rpartition(":")[2]
+    if key is not None and ticks != str(key.ticks):
+        wrong.append(f"process_key ends in {ticks}, the process began at tick {key.ticks}")
+    told = f"{said['waiting_for'] or ''} {said['reason'] or ''} {said['error'] or ''}"
+    if says is not None and says not in told:
+        wrong.append(f"{says!r} is not in what it says: {told!r}")
+    return wrong
 
 
 def disagreements(answers: dict[str, dict[str, Any] | None]) -> list[str]:

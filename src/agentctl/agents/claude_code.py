@@ -63,6 +63,7 @@ RUNS_MANY = False
 SUBCOMMANDS = frozenset(
     "agents attach auth config doctor import install logs mcp plugin purge respawn rm setup-token stop update".split()
 )
+ASKING_TOOL = "AskUserQuestion"  # does nothing but wait for an answer
 SHELLS = ("bash", "zsh", "sh", "dash", "ash", "ksh")
 SLUG_LIMIT = 200
 TOKEN_LIMIT = 256 * 1024 * 1024
@@ -448,6 +449,14 @@ class Store:
         if shell is not None:
             fact = Evidence("kernel", f"its tool runs: {shell.comm}, pid {shell.pid}", pid=shell.pid)
             return link._replace(turn=WORKING, evidence=(*link.evidence, fact))
+        if record.pending_tool == ASKING_TOOL:
+            return link._replace(
+                turn=WAITING,
+                waiting_for=f"question (inferred): {record.pending}",
+                reason="a question is pending, and it is asked on its stdin",
+                inferred=True,
+                doubt=record.pending,
+            )
         if record.pending_tool != "Bash":
             why = f"{record.pending}: running inside it, or a question on its stdin; disk cannot tell"
             return link._replace(turn=UNKNOWN, reason=why)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.lab.errors import LabError
-from tests.lab.running import row_of, send, until
+from tests.lab.running import ESCAPE, row_of, send, until
 
 if TYPE_CHECKING:
     from signal import Signals
@@ -46,13 +46,18 @@ HERE = "--no-daemon"
 
 class Codex:
     NAME = "codex"
+    MODES: tuple[str, ...] = ("headless", "interactive", "daemon")
     PERMISSION = r"Would you like to run the following command"
     QUESTION = r"(?i)enter to submit"
     READY = r"fake-model default"
+    BUSY = r"to interrupt"
     QUIT = "/quit"
     CLEAR = "/clear"
     LEAVES_FIRST = True  # it gives up its lock, and ends a moment later
     KEEPS_CLEARED = True  # it keeps the writer lock of the old thread
+    NAMES_LATE = False
+    REFUSAL_ENDS = False
+    DAEMON_LETS_GO = False
 
     def prepare(self, world: World) -> None:
         folder = world.home.folder / ".codex"
@@ -79,9 +84,24 @@ class Codex:
         return ["fork", id, *([HERE] if mode == "interactive" else [])]
 
     def open(self, world: World) -> Running:
-        running = world.run(*([HERE] if world.mode == "interactive" else []), tty=True)
-        running.wait_shown(self.READY, 40)
+        return self.reopen(world, [HERE] if world.mode == "interactive" else [])
+
+    def reopen(self, world: World, words: list[str]) -> Running:
+        running = world.run(*words, tty=True)
+        running.wait_shown(self.READY)
         return running
+
+    def interrupt(self, running: Running) -> None:
+        running.press(ESCAPE)
+
+    def allow(self, running: Running) -> None:
+        running.press("\r")
+
+    def turns_over(self, running: Running) -> int | None:
+        return None
+
+    def tells_fresh(self, world: World) -> bool:
+        return True
 
     def allow_questions(self, running: Running) -> None:
         running.type("/plan")
@@ -96,7 +116,7 @@ class Codex:
 
         if row_is_native(running):
             return running.key
-        until(seen, 10, "the native codex below its wrapper")
+        until(seen, 40, "the native codex below its wrapper")
         return found[0].key
 
     def background(self, world: World, prompt: str) -> Running:
@@ -105,9 +125,7 @@ class Codex:
         return running
 
     def daemon(self, world: World) -> Key:
-        return world.process(
-            lambda row: "app-server" in row.argv and "--listen" in row.argv, "its daemon", seconds=30
-        ).key
+        return world.process(lambda row: "app-server" in row.argv and "--listen" in row.argv, "its daemon").key
 
     def signal_in_daemon(self, world: World, running: Running, truth: Truth, number: Signals) -> None:
         """A person reaches the interface; the turn goes on in the daemon, with or without it."""

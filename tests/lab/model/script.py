@@ -3,6 +3,7 @@
     [[text:hi]]            an answer, which ends the turn
     [[slow:SEC:text]]      the same, with the first byte after SEC seconds
     [[stream:SEC:text]]    the same, word by word over SEC seconds
+    [[hold:text]]          the same, with the first byte when ModelServer.let_go is called
     [[bash:CMD]]           a call of the agent's shell tool
     [[ask:CMD]]            the same, in the way that needs a person's permission
     [[background:CMD]]     the same, left running behind the turn
@@ -26,7 +27,7 @@ from typing import Any
 from tests.lab.model import tools as tool_dialects
 
 PATTERN = re.compile(r"\[\[(\w+)(?::(.*?))?\]\]", re.DOTALL)
-NAMES = frozenset("text slow stream bash ask background question agent tool hang err cut".split())
+NAMES = frozenset("text slow stream hold bash ask background question agent tool hang err cut".split())
 PLAIN = "ok"
 AFTER_LAST = "done"
 SIDE = '{"title": "A fake title"}'
@@ -79,6 +80,7 @@ class Reply:
     error: int | None = None
     retry_after: str | None = None
     hang: bool = False
+    held: bool = False  # until it is let go
     cut: bool = False
 
     @property
@@ -131,6 +133,8 @@ def reply(directive: Directive, ask: Ask) -> Reply:
         return Reply(hang=True)
     if name == "cut":
         return Reply(words=("this answer ", "is cut off"), cut=True)
+    if name == "hold":
+        return Reply(words=split(argument or PLAIN), held=True)
     if name == "slow":
         seconds, text = seconds_and_text(argument)
         return Reply(words=split(text), wait_before=seconds)

@@ -85,6 +85,8 @@ class ModelServer(ThreadingHTTPServer):
         self.unknown: list[str] = []  # requests that no wire knows
         self.asked: dict[int, Ask] = {}  # by the number of their entries: what the model was asked, whole
         self.closing = threading.Event()
+        self.sent: dict[int, float] = {}  # number -> when the first byte of its answer was about to be sent
+        self._let_go: set[int] = set()
         self._file = log
         self._changed = threading.Condition()
         self._count = 0
@@ -112,6 +114,13 @@ class ModelServer(ThreadingHTTPServer):
         with self._changed:
             self._count += 1
             return self._count
+
+    def let_go(self, number: int) -> None:
+        """Answer a request that a [[hold]] keeps waiting; of any other it changes nothing."""
+        self._let_go.add(number)
+
+    def is_let_go(self, number: int) -> bool:
+        return number in self._let_go
 
     def note(self, entry: Entry) -> None:
         with self._changed:
@@ -201,17 +210,20 @@ class Handler(BaseHTTPRequestHandler):
         note("request")
         try:
             chosen = reply(due.directive, ask)
-            self.send_reply(wire, ask, chosen, f"lab{number:06d}")
+            self.send_reply(wire, ask, chosen, number)
             note("cut" if chosen.cut else "answered")
         except (ClientGone, BrokenPipeError, ConnectionResetError):
             self.close_connection = True
             note("gone")
 
-    def send_reply(self, wire: Wire, ask: Ask, chosen: Reply, id: str) -> None:
-        if chosen.hang:
-            self.pause(HANG_LIMIT)
-            raise ClientGone
+    def send_reply(self, wire: Wire, ask: Ask, chosen: Reply, number: int) -> None:
+        id = f"lab{number:06d}"
+        if chosen.hang or chosen.held:
+            self.pause(HANG_LIMIT, number)
+            if not self.server.is_let_go(number):
+                raise ClientGone
         self.pause(chosen.wait_before)
+        self.server.sent[number] = time.monotonic()
         if chosen.error is not None:
             retry = {"retry-after": chosen.retry_after} if chosen.retry_after else {}
             self.send_json(chosen.error, wire.error(chosen.error), retry)
@@ -235,10 +247,10 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.pause(chosen.wait_between)
 
-    def pause(self, seconds: float) -> None:
-        """Wait, but not longer than there is someone to answer."""
+    def pause(self, seconds: float, number: int = 0) -> None:
+        """Wait, but not longer than there is someone to answer; of a request that is held, until it is let go."""
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
+        while (left := deadline - time.monotonic()) > 0 and not self.server.is_let_go(number):
             if self.server.closing.is_set() or self.client_left():
                 raise ClientGone
             time.sleep(min(0.05, left))

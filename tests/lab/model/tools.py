@@ -41,6 +41,7 @@ DIALECTS: dict[str, dict[str, Callable[[str], dict[str, Any]]]] = {
     "background": {
         "Bash": lambda command: {"command": command, "description": "run it", "run_in_background": True},
         "exec_command": lambda command: {"cmd": command, "yield_time_ms": SHORT},
+        "bash": lambda command: {"command": f"{command} >/dev/null 2>&1 &", "description": "run it"},
     },
     "question": {
         "AskUserQuestion": lambda text: question(text, multiSelect=False),
