@@ -129,7 +129,7 @@ def test_ids_by_unique_beginning(home: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("nonsense",), 2, "known: list, status, why, peek"),
+        (("nonsense",), 2, "known: list, status, why, launch"),
         (("list", "--agent", "nobody"), 2, "known: claude-code, codex"),
         (("list", "--since", "soon"), 2, "such as 90s, 10m or 1.5h"),
         (("list", "--since", "12"), 2, "of what? Use s, m, h, d or w, such as 12h"),
@@ -219,6 +219,7 @@ def test_a_reader_that_goes_away_is_no_error(home: Home) -> None:
 
 def test_why_tells_rule_evidence_and_sources(home: Home) -> None:
     id, child = home.start("-p", "[[sleep:300]]")
+    home.wait_for_event(id, "prompt")
     child.kill()
     child.wait()
     shown = ctl(home, "why", id).stdout

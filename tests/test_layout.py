@@ -55,9 +55,10 @@ ORDER = (
     "targets",
     "ending",
     "stopping",
-    "runner",
     "watching",
     "waiting",
+    "control",
+    "runner",
     "cli",
 )
 ANYTHING_LAZILY = ("__init__", "__main__")
@@ -65,7 +66,7 @@ ON_ITS_OWN = "demo"
 
 AGENT_NAMES = re.compile(r"(?i)(?<![a-z])(claude|codex|opencode|gemini|openclaw|demo)(?![a-z])")
 # Help texts, in which an example has to name some agent.
-EXAMPLES = {("cli/list.py", "EPILOG")}
+EXAMPLES = {("cli/list.py", "EPILOG"), ("cli/launch.py", "EPILOG")}
 
 HEAVY = ("json", "argparse", "typing", "socket", "subprocess", "sqlite3", "asyncio")
 

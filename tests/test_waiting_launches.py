@@ -166,3 +166,13 @@ def test_a_group_is_its_sessions_and_its_launches(world: World) -> None:
     assert result.exit_code == 6
     found = [(one.id, one.launch_id, one.exit_code) for one in result.waited]
     assert found == [(id, started.launch_id, 7), (None, other.launch_id, 6)]
+
+
+def test_an_end_that_is_noted_after_the_notes_were_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Child and runner are both gone in the look, and the line was written since the notes were read for it."""
+    started = world.start("exit 3")
+    until(lambda: not world.living())
+    late = [[], launches.exits(started.launch_id, world.env)]
+    monkeypatch.setattr(launches, "exits", lambda *_: late.pop(0) if len(late) > 1 else late[0])
+    result = waiting.wait([started.launch_id], None, TIMEOUT, env=world.env)
+    assert (result.exit_code, result.waited[0].status) == (6, "failed")

@@ -52,6 +52,50 @@ def stores(env: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
+# What a launch starts from
+
+
+def default_agent(env: Mapping[str, str]) -> str | None:
+    return text(load(env), "agent", env)
+
+
+def launch_cwd(env: Mapping[str, str]) -> str | None:
+    found = text(load(env), "cwd", env)
+    return os.path.expanduser(found) if found else None
+
+
+def model_for(env: Mapping[str, str], agent: str) -> str | None:
+    return text(of_agent(env, agent), "model", env)
+
+
+def permissions_for(env: Mapping[str, str], agent: str) -> str | None:
+    return text(of_agent(env, agent), "permissions", env)
+
+
+def unset_for(env: Mapping[str, str], agent: str) -> list[str]:
+    """The variables of the caller that an agent is not to get."""
+    found = of_agent(env, agent).get("unset", [])
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise UsageError(f"{config_path(env)}: agents.{agent}.unset must be a list of names")
+    return found
+
+
+def of_agent(env: Mapping[str, str], agent: str) -> dict[str, Any]:
+    """`[agents.<name>]`"""
+    agents = load(env).get("agents", {})
+    found = agents.get(agent, {}) if isinstance(agents, dict) else None
+    if not isinstance(found, dict):
+        raise UsageError(f"{config_path(env)}: [agents.{agent}] must be a table")
+    return found
+
+
+def text(table: dict[str, Any], name: str, env: Mapping[str, str]) -> str | None:
+    found = table.get(name)
+    if found is not None and not isinstance(found, str):
+        raise UsageError(f"{config_path(env)}: {name} must be a text in quotes")
+    return found
+
+
 def retention(env: Mapping[str, str]) -> float | None:
     """For how many seconds a launch is kept after its last process: `retention = "7d"`. None: nobody said."""
     from agentctl.durations import seconds

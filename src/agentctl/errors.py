@@ -5,6 +5,7 @@ AgentctlError            1  something failed
 ├── UsageError           2  the command was not understood
 ├── NotFound             3  no such session
 │   └── Ambiguous        3  several sessions begin like this
+├── TimedOut           124  it did not happen in time
 ├── Refused              4  a lock, or an identity that could not be proved
 └── TruthUnavailable     5  the answer cannot be known (--strict, or wait on an unknown)
 
@@ -58,6 +59,10 @@ class Ambiguous(NotFound):
 
 class Refused(AgentctlError):
     exit_code = 4
+
+
+class TimedOut(AgentctlError):
+    exit_code = 124
 
 
 class TruthUnavailable(AgentctlError):

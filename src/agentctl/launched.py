@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentctl.model import Launch, Problem, Process, ProcessKey
     from agentctl.processes import Processes
     from agentctl.readings import Reading
+    from agentctl.world import World
 
 OUTPUT_READ = 256 * 1024  # from its beginning: the id is in the first lines
 
@@ -37,7 +38,7 @@ def read(
         found.append(
             Launched(
                 launch,
-                launch.session_id or printed_id(launch, folder),
+                launch.session_id or (printed_in(folder, launch.agent) if launch.one_shot else None),
                 tuple(agents_of(launch, claimed, processes)),
                 tuple(launches.exits_in(folder)) if with_exits else (),
             )
@@ -45,15 +46,16 @@ def read(
     return found, problems
 
 
-def printed_id(launch: Launch, folder: str) -> str | None:
-    if not launch.one_shot or launch.agent not in TABLE:
-        return None
+def printed_in(folder: str, agent: str) -> str | None:
+    """The id that a one-shot run printed first."""
+    if agent not in TABLE:
+        return None  # written by another version of ours
     try:
         with open(os.path.join(folder, launches.OUTPUT), "rb") as file:
             output = file.read(OUTPUT_READ)
     except OSError:
         return None
-    return load_control(launch.agent).printed_id(output) if output else None
+    return load_control(agent).printed_id(output) if output else None
 
 
 def agents_of(launch: Launch, claimed: Mapping[ProcessKey, Claimed], processes: Processes) -> list[ProcessKey]:
@@ -81,6 +83,17 @@ def child_of(launch: Launch, processes: Processes) -> Process | None:
     if launch.child.boot != processes.boot:
         return None
     return processes.alive(launch.child) or processes.find(launch.child.pid, launch.child.start)
+
+
+def may_live(world: World, agent: str, child: ProcessKey, runner: ProcessKey) -> bool:
+    """Does anything of a launch live that may still be its agent? A wrapper may end before what it wrapped, which then
+    is the runner's child."""
+    if not world.processes.gone(child):
+        return True
+    if world.processes.alive(runner) is None:
+        return False
+    left = {process.key for process in world.processes.descendants(runner.pid)}
+    return any(claim.agent == agent and claim.role == AGENT and claim.key in left for claim in world.claims)
 
 
 def add_links(found: list[Launched], readings: list[Reading], located: list[Claimed]) -> None:

@@ -115,6 +115,11 @@ def new_id() -> str:
     return text
 
 
+def made_at(id: str) -> float:
+    """When an id was made, in seconds since 1970: good enough to see that a folder is too young to go."""
+    return int(id[:-RANDOM_DIGITS], len(DIGITS)) / 1000
+
+
 def is_id(name: str) -> bool:
     return len(name) in ID_LENGTHS and all(char in DIGITS for char in name)
 

@@ -28,6 +28,7 @@ PROMPT_KEPT, WORD_KEPT = 64 * 1024, 4 * 1024  # characters: to be shown to peopl
 ORDER, REPORT = ".order.json", ".report"
 STDIN_OF_THE_RUNNER, STDOUT_OF_THE_RUNNER, REPORT_OF_THE_RUNNER, INPUT_OF_THE_AGENT = range(4)
 FREE_OF_STANDARD = 10
+OF_THE_AGENT = ("exec", "cwd")  # the steps that fail for the agent's sake, not for ours
 
 
 class Order(Value):
@@ -255,7 +256,7 @@ def outcome(reserved: Reserved, heard: bytes | None) -> Started:
         said = {}
     if said.get("report") == "failed":
         discard(reserved)
-        raise LaunchFailed(said["why"], reserved.id, errno=said["errno"], step=said["step"])
+        raise LaunchFailed(explained(said, reserved), reserved.id, errno=said["errno"], step=said["step"])
     runner, child = ProcessKey.parse(said.get("runner")), ProcessKey.parse(said.get("child"))
     if runner is not None and child is not None:
         return Started(reserved.id, reserved.folder, runner, child)
@@ -266,6 +267,16 @@ def outcome(reserved: Reserved, heard: bytes | None) -> Started:
     discard(reserved)
     last = heard.decode(errors="replace").strip().rpartition("\n")[2]
     raise LaunchFailed(f"the runner ended before it started the agent: {last or 'it was killed'}", reserved.id)
+
+
+def explained(said: dict[str, Any], reserved: Reserved) -> str:
+    """What could not be done, where, and what to do about it."""
+    why = str(said["why"])
+    if said["step"] in OF_THE_AGENT:
+        return why  # it names the program or the directory
+    if reserved.folder not in why:
+        why = f"{reserved.folder}: {why}"
+    return f"{why} ({said['step'].replace('_', ' ')}); nothing was started. Make room there, or set AGENTCTL_HOME"
 
 
 def wait_for(pid: int, flags: int) -> None:

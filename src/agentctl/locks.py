@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SUFFIX, TEMPORARY, MUTEX = ".json", ".new-", ".mutex"
-PATIENCE = GATE_PATIENCE = 30.0
+PATIENCE, GATE_PATIENCE = 30.0, 120.0  # many may wait at one gate
 FULL = "make room there, or set AGENTCTL_HOME to another folder"
 
 

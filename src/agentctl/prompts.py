@@ -57,16 +57,13 @@ def quoted(name: str, content: str) -> str:
 
 def tag_for(content: str) -> str:
     """Taken from the content, so that it can be neither foreseen nor contained. Whoever tries until it is contained
-    gets another."""
+    gets the next one."""
     from hashlib import sha256
+    from itertools import count
 
     data = content.encode("utf-8", "surrogatepass")
-    attempt = 0
-    while True:
-        tag = sha256(b"%d %s" % (attempt, data)).hexdigest()[:TAG_LENGTH]
-        if tag not in content:
-            return tag
-        attempt += 1
+    tags = (sha256(data + b"%d" % number).hexdigest()[:TAG_LENGTH] for number in count())
+    return next(tag for tag in tags if tag.encode() not in data)
 
 
 def one_line(text: str) -> str:

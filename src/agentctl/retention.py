@@ -6,7 +6,18 @@ from __future__ import annotations
 import os
 
 from agentctl import config
-from agentctl.launches import EXITS, LAUNCH, MARKER, OUTPUT, exits_in, is_id, launches_folder, not_ours, read_folder
+from agentctl.launches import (
+    EXITS,
+    LAUNCH,
+    MARKER,
+    OUTPUT,
+    exits_in,
+    is_id,
+    launches_folder,
+    made_at,
+    not_ours,
+    read_folder,
+)
 from agentctl.model import Launch, Value
 
 TYPE_CHECKING = False
@@ -20,6 +31,7 @@ OUTPUT_LIMIT = 100 * 1024 * 1024
 HALF_MADE = 3600.0  # a folder that never became a launch
 MOST = 20
 REMOVING = ".removing-"
+SWEPT, EVERY = ".swept", 3600.0  # a launch that lives for weeks is not looked at by every command
 HEAD_KEPT = 1024 * 1024
 BLOCK = 512  # the unit of st_blocks
 FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
@@ -46,6 +58,31 @@ def sweep_as_configured(
         output_limit=OUTPUT_LIMIT if limit is None else limit,
         dry_run=dry_run,
     )
+
+
+def is_due(env: Mapping[str, str], now: float, retention: float = RETENTION) -> bool:
+    """Could a sweep find anything, and was the last one long enough ago? Cheap: whatever command runs asks this."""
+    folder = launches_folder(env)
+    try:
+        names = os.listdir(folder)
+        oldest = min((made_at(name) for name in names if is_id(name)), default=now)
+        if oldest >= now - retention and not any(name.startswith(REMOVING) for name in names):
+            return False
+        last = os.stat(os.path.join(folder, SWEPT)).st_mtime
+    except FileNotFoundError:
+        return os.path.isdir(folder)
+    except OSError:
+        return False
+    return not now - EVERY < last <= now
+
+
+def note_sweep(env: Mapping[str, str]) -> None:
+    path = os.path.join(launches_folder(env), SWEPT)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.utime(path)
+    except OSError:
+        pass  # then it is done again by the next command
 
 
 def sweep(

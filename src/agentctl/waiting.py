@@ -249,7 +249,8 @@ def launch_seen(target: Target, looked: Looked) -> Seen:
         return Seen(ALIVE, "no session yet", launch.child if launch else None)
     if end is None:
         why = "it ended without a session, and how is not known"
-        patience = UNSURE if looked.processes.alive(launch.runner) else 0.0
+        # Also where the runner is gone: it may have noted the end, and gone, after the notes were read for this look.
+        patience = UNSURE if looked.processes.alive(launch.runner) else FINISHING
         return Seen(UNKNOWN, why, code=UNTOLD, patience=patience)
     if end.signal is not None:
         return Seen("stopped", f"it was ended by {end.signal}, without a session", code=STOPPED)

@@ -14,10 +14,12 @@ from tests.torture import (  # noqa: F401  they register themselves
     cases_ends,
     cases_hostile,
     cases_identity,
+    cases_launch,
     cases_machine,
     cases_opencode,
     cases_opencode_store,
     cases_opencode_turns,
+    cases_stop,
     cases_turns,
 )
 from tests.torture.handles import Programs, others

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ANSWER_LIMIT = 4 * 1024 * 1024
+PROBE = 0.1  # seconds between two looks at whether a turn has ended
 STATES = ("idle", "busy", "retry")
 SECONDS = 0.5  # for all requests to one process
 
@@ -66,21 +67,56 @@ def understood(value: object, name: str) -> str:
     return text
 
 
-def get(port: int, path: str, directory: str, deadline: float) -> Any:
-    """One GET over a connection of its own, so that the end of the answer is the end of the connection."""
-    target = f"/{path}?directory={escaped(directory)}"
-    request = f"GET {target} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", port), left(deadline)) as connection:
-        connection.sendall(request.encode("ascii"))
-        answer = b""
-        while True:
-            connection.settimeout(left(deadline))
-            part = connection.recv(65536)
-            if not part:
-                break
-            answer += part
-            if len(answer) > ANSWER_LIMIT:
-                raise ValueError("its answer is too long")
+def abort(port: int, id: str, directory: str, deadline: float, login: str | None = None) -> None:
+    """End the turn of a session and its tools, and see that it is over.
+
+    In mid-tool the request does so and is never answered; where no turn is seen to end, only its answer tells.
+    """
+    try:
+        active = id in ask(port, directory, left(deadline), login).active
+        with opened("POST", port, f"session/{escaped(id)}/abort", directory, deadline, login) as connection:
+            if not active:
+                received(connection, deadline)
+            while id in ask(port, directory, left(deadline), login).active:
+                time.sleep(min(PROBE, left(deadline)))
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unanswered(str(error) or type(error).__name__) from error
+
+
+def exchange(method: str, port: int, path: str, directory: str, deadline: float, login: str | None) -> Any:
+    """One request over a connection of its own, so that the end of the answer is the end of the connection."""
+    with opened(method, port, path, directory, deadline, login) as connection:
+        return received(connection, deadline)
+
+
+def opened(method: str, port: int, path: str, directory: str, deadline: float, login: str | None) -> socket.socket:
+    words = f"{method} /{path}?directory={escaped(directory)} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n"
+    if method == "POST":
+        words += "Content-Length: 0\r\n"
+    if login is not None:
+        import base64
+
+        words += f"Authorization: Basic {base64.b64encode(login.encode(errors='surrogateescape')).decode()}\r\n"
+    connection = socket.create_connection(("127.0.0.1", port), left(deadline))
+    try:
+        connection.sendall(f"{words}Connection: close\r\n\r\n".encode("ascii"))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def received(connection: socket.socket, deadline: float) -> Any:
+    answer = b""
+    while True:
+        connection.settimeout(left(deadline))
+        part = connection.recv(65536)
+        if not part:
+            break
+        answer += part
+        if len(answer) > ANSWER_LIMIT:
+            raise ValueError("its answer is too long")
+
     head, _, body = answer.partition(b"\r\n\r\n")
     if head.split()[1:2] != [b"200"]:
         raise ValueError(f"it answers {head.splitlines()[0].decode(errors='replace') if head else 'nothing'}")

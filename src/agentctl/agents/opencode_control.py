@@ -90,7 +90,7 @@ def agent_of(session: Session) -> str | None:
     from agentctl.agents.opencode_sessions import Sessions
 
     try:
-        reading = Sessions(session.store or "").read(session.id)
+        reading = Sessions(session.agent, session.store or "", []).read(session.id)
         messages = reading.source.messages(reading.row, LAST) if reading else []
     except OSError:
         return None  # the agent will say it better

@@ -24,7 +24,11 @@ VERBS = {
     "list": ("list", "the sessions that are alive or unknown; -a adds ended ones"),
     "status": ("status", "one session, everything that is known"),
     "why": ("why", "one session, and how that is known: every fact, rule and candidate"),
+    "launch": ("launch", "start an agent, and print its session id"),
+    "resume": ("resume", "go on with a session that has ended"),
     "peek": ("peek", "the last messages of a session; -f follows it"),
+    "stop": ("stop", "end sessions, in their agents' own orderly way"),
+    "wait": ("wait", "until sessions no longer run, or are idle, waiting or ended"),
     "lock": ("lock", "keep agents out of a directory"),
     "unlock": ("unlock", "take such a lock away"),
     "locks": ("locks", "the directories that are locked, and those in which agents work"),
@@ -32,6 +36,8 @@ VERBS = {
     "agents": ("agents", "the agents, their stores, and whether they can be read"),
     "completion": ("completion", "completion for bash, zsh or fish"),
 }
+SWEEPING = ("list", "launch", "resume", "stop", "wait", "locks")
+FOR_RUNNERS = {"_over": ("over", "is the session of a launch over?")}
 ALIASES = {"ls": "list", "ps": "list", "logs": "peek"}
 
 EXAMPLES = """\
@@ -42,6 +48,8 @@ examples:
   agentctl status 3f2a              one session, by any unique beginning of its id
   agentctl why 3f2a                 the evidence
   agentctl peek 3f2a -f             its last messages, and what comes
+  agentctl stop 3f2a                end it; says what is true afterwards
+  agentctl wait 3f2a --timeout 30m  until it no longer runs
   agentctl lock . --ttl 2h          no agent here for two hours; agentctl locks shows who is where
   agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
 
@@ -56,6 +64,8 @@ def run(argv: list[str]) -> int:
     try:
         code = dispatch(argv)
         sys.stdout.flush()
+        if argv and ALIASES.get(argv[0], argv[0]) in SWEEPING:
+            sweep()
         return code
     except AgentctlError as error:
         if os.environ.get("AGENTCTL_DEBUG"):
@@ -77,21 +87,39 @@ def run(argv: list[str]) -> int:
         return 1
 
 
+def sweep() -> None:
+    """What has outlived its time among our own files goes, a little with each command."""
+    import time
+
+    from agentctl import config, retention
+
+    env, now = os.environ, time.time()
+    if retention.is_due(env, now, config.retention(env) or retention.RETENTION):
+        from agentctl import launches, processes
+
+        retention.sweep_as_configured(env, processes.snapshot({launches.MARKER}), now)
+        retention.note_sweep(env)
+
+
 def dispatch(argv: list[str]) -> int:
     import argparse
 
     name = ALIASES.get(argv[0], argv[0]) if argv else ""
-    if name in VERBS:
+    if name in VERBS or name in FOR_RUNNERS:
         verb = load(name)
         parser = argparse.ArgumentParser(
             prog=f"agentctl {name}",
-            description=VERBS[name][1],
+            description={**VERBS, **FOR_RUNNERS}[name][1],
             epilog=verb.EPILOG,
             formatter_class=help_format,
             allow_abbrev=False,
         )
         verb.add_arguments(parser)
-        return verb.run(parser.parse_args(argv[1:]))
+        words, flags = argv[1:], None
+        if getattr(verb, "TAKES_FLAGS", False):  # what follows -- is the agent's own
+            cut = words.index("--") if "--" in words else len(words)
+            words, flags = words[:cut], words[cut + 1 :]
+        return verb.run(parser.parse_args(words, argparse.Namespace(flags=flags)))
     commands = "\n".join(f"  {verb:<11} {help}" for verb, (_, help) in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="agentctl",
@@ -145,5 +173,5 @@ def help_format(prog: str) -> HelpFormatter:
 def load(name: str) -> Verb:
     from importlib import import_module
 
-    verb: Verb = import_module(f"agentctl.cli.{VERBS[name][0]}")
+    verb: Verb = import_module(f"agentctl.cli.{({**VERBS, **FOR_RUNNERS})[name][0]}")
     return verb

@@ -33,6 +33,7 @@ examples:
 """
 ENDED = ("failed", "stopped", "done")
 COLUMNS = ("ID", "STATUS", "AGENT", "MODEL", "PID", "AGE", "DIRECTORY", "WHAT")
+GROUP = ("GROUP", COLUMNS.index("PID"))  # shown where one has a group
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--status", action="append", metavar="S", choices=STATUS_WORDS, help="only this status (repeat)"
     )
     parser.add_argument("--cwd", metavar="DIR", help="only sessions in this directory or below it")
+    parser.add_argument("--group", metavar="G", help="only what was launched under this name")
     parser.add_argument("-a", "--all", action="store_true", help="also ended sessions, newest first (7 days)")
     parser.add_argument("--since", metavar="AGE", help="how far back -a looks: 30m, 12h, 7d (default), 4w or all")
     parser.add_argument("-n", type=count, metavar="N", help="at most N rows")
@@ -94,6 +96,8 @@ def since(args: Namespace) -> float | None:
 
 def select(sessions: Iterable[Session], args: Namespace) -> list[Session]:
     rows = [session for session in sessions if not args.status or session.status in args.status]
+    if args.group is not None:
+        rows = [session for session in rows if session.group == args.group]
     if args.cwd is not None:
         wanted = os.path.realpath(args.cwd)
         rows = [session for session in rows if below(session.cwd, wanted)]
@@ -124,18 +128,24 @@ def show(rows: list[Session], answer: Answer, args: Namespace) -> None:
         print("\nlive processes that no session explains:")
         for one in answer.unattached:
             may = f"; may be on {', '.join(output.plain(id)[:8] for id in one.candidates)}" if one.candidates else ""
-            print(f"  {one.agent} pid {one.pid} in {output.tilde(one.cwd)}: {output.plain(one.why)}{may}")
+            ours = f" (launch {one.launch_id})" if one.launch_id else ""
+            print(f"  {one.agent} pid {one.pid}{ours} in {output.tilde(one.cwd)}: {output.plain(one.why)}{may}")
 
 
 def table(rows: list[Session], tree: bool) -> None:
     now = time.time()
     ids = output.short_ids([session.id for session in rows])
     lines = [(session, cells(session, ids, now, mark)) for session, mark in ordered(rows, tree)]
-    widths = [max(len(name), *(len(line[index]) for _, line in lines)) for index, name in enumerate(COLUMNS[:-2])]
-    left = max(30, output.width() - sum(widths) - 2 * (len(COLUMNS) - 1))
+    columns = list(COLUMNS)
+    if any(session.group for session in rows):
+        columns.insert(GROUP[1], GROUP[0])
+        for session, line in lines:
+            line.insert(GROUP[1], output.plain(session.group) or "-")
+    widths = [max(len(name), *(len(line[index]) for _, line in lines)) for index, name in enumerate(columns[:-2])]
+    left = max(30, output.width() - sum(widths) - 2 * (len(columns) - 1))
     directory = min(max(len("DIRECTORY"), *(len(line[-2]) for _, line in lines)), left // 2)
     widths += [directory, left - directory]
-    print("  ".join(name.ljust(size) for name, size in zip(COLUMNS, widths, strict=True)).rstrip())
+    print("  ".join(name.ljust(size) for name, size in zip(columns, widths, strict=True)).rstrip())
     for session, line in lines:
         parts = [output.shorten(text, size).ljust(size) for text, size in zip(line, widths, strict=True)]
         parts[1] = output.coloured(parts[1], session.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from agentctl.cli import output
@@ -39,6 +40,23 @@ def run(args: Namespace) -> int:
             print(f"{name:<11} {value}")
         output.warn(answer.problems)
     return 5 if args.strict and session.status == "unknown" else 0
+
+
+def hook_lines(session: Session) -> list[str]:
+    """How the commands that were given with its launch ended."""
+    if session.launch_id is None:
+        return []
+    from agentctl import hooks, launches
+
+    folder = os.path.join(launches.launches_folder(os.environ), session.launch_id)
+    found = []
+    for ran in hooks.results(folder):
+        how = (
+            "took too long" if ran.timed_out else "ok" if ran.exit_code == 0 else f"failed (exit code {ran.exit_code})"
+        )
+        said = f": {output.plain(ran.last_lines[-1])}" if ran.exit_code != 0 and ran.last_lines else ""
+        found.append(f"{ran.name} {how}{said}")
+    return found
 
 
 def lines(session: Session) -> list[tuple[str, str]]:
@@ -82,5 +100,9 @@ def lines(session: Session) -> list[tuple[str, str]]:
         "cost": f"${session.cost_usd:.4f}" if session.cost_usd is not None else "",
         "parent": session.parent,
         "forked from": session.forked_from,
+        "group": output.plain(session.group),
+        "launch": session.launch_id,
+        "exit": session.signal or (f"code {session.exit_code}" if session.exit_code is not None else ""),
+        "hooks": "; ".join(hook_lines(session)),
     }
     return [(name, value) for name, value in found.items() if value]

@@ -1,0 +1,96 @@
+"""agentctl launch [AGENT] -p PROMPT: start an agent, and say which session it is."""
+
+from __future__ import annotations
+
+import os
+
+from agentctl.cli import starting
+from agentctl.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+TAKES_FLAGS = True  # of the agent's own, after --
+EPILOG = """\
+The agent runs on its own, without a terminal, and outlives this command. Its session id, the agent's own, is printed
+once the agent has it. What it prints is kept; `agentctl peek ID -f` follows the conversation. The rules of the agent
+for what it may do without asking hold, unless --permissions says otherwise: without a terminal most agents refuse what
+they would have to ask for.
+
+A directory in which a session works is busy: a second launch there is refused, and names it.
+
+examples:
+  agentctl launch demo -p 'Say hello.'
+  agentctl launch claude -p 'Fix the failing test.' --permissions edits
+  agentctl launch codex --prompt-file task.md --cwd ~/code/app --timeout 2h
+  agentctl launch -p 'Review this.' --file src/app.py --file README.md
+  agentctl launch claude --issue 42 -p 'Do what this issue asks for.'
+  agentctl launch claude -p 'Go.' -- --max-turns 3        the agent's own options
+  id=$(agentctl launch demo -p '[[sleep:5]]') && agentctl wait $id
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="which agent (default: `agent` of the configuration)")
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="what it is to do (- = from stdin)")
+    starting.add_prompt_arguments(parser)
+    parser.add_argument("--cwd", metavar="DIR", help="where it is to work (default: here)")
+    parser.add_argument("--group", metavar="NAME", help="a name for what belongs together")
+    starting.add_run_arguments(parser)
+
+
+def run(args: Namespace) -> int:
+    from agentctl import config, control
+    from agentctl.durations import seconds
+
+    env = dict(os.environ)
+    agent = agent_of(args.agent, env)
+    cwd = directory(args.cwd or config.launch_cwd(env) or os.getcwd())
+    request = control.Request(
+        agent=agent,
+        prompt=starting.prompt_of(args, args.prompt, cwd),
+        cwd=cwd,
+        env=starting.environment_of(args, agent),
+        model=args.model or config.model_for(env, agent),
+        permissions=args.permissions or configured_permissions(env, agent),
+        flags=tuple(args.flags),
+        group=args.group,
+        spec=os.path.abspath(args.spec) if args.spec else None,
+        hooks=starting.hooks_of(args),
+        time_limit=seconds(args.timeout) if args.timeout else None,
+        id_patience=seconds(args.id_timeout),
+        force=args.force,
+    )
+    return starting.answer(control.launch(request, env, starting.tell), args, "launched")
+
+
+def agent_of(name: str | None, env: dict[str, str]) -> str:
+    from agentctl import config
+    from agentctl.agents import TABLE, resolve
+
+    name = name or config.default_agent(env)
+    if name is None:
+        raise UsageError(f"which agent? Name one ({', '.join(TABLE)}), or set `agent` in {config.config_path(env)}")
+    found = resolve(name)
+    if found is None:
+        raise UsageError(f"unknown agent {name!r}; known: {', '.join(TABLE)}")
+    return found
+
+
+def configured_permissions(env: dict[str, str], agent: str) -> str | None:
+    from agentctl import config
+    from agentctl.recipes import PERMISSIONS
+
+    found = config.permissions_for(env, agent)
+    if found is not None and found not in PERMISSIONS:
+        known = ", ".join(PERMISSIONS)
+        raise UsageError(f"{config.config_path(env)}: permissions {found!r} of {agent}: use one of {known}")
+    return found
+
+
+def directory(path: str) -> str:
+    found = os.path.realpath(os.path.expanduser(path))
+    if not os.path.isdir(found):
+        raise UsageError(f"{path}: not a directory; make it, or give another --cwd")
+    return found

@@ -1,0 +1,70 @@
+"""agentctl resume ID MESSAGE: go on with a session that has ended, in its own directory, under its own id."""
+
+from __future__ import annotations
+
+import os
+
+from agentctl.cli import starting
+from agentctl.errors import AgentctlError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from agentctl.control import Request
+    from agentctl.model import Session
+
+TAKES_FLAGS = True
+EPILOG = """\
+The agent's own way to go on: same session, same directory, the model and the rules that it had, unless told otherwise.
+A session that is alive is not resumed: two processes on one session mix their turns. Stop it first.
+
+examples:
+  agentctl resume 3f2a 'Now write the tests.'
+  agentctl resume 3f2a --prompt-file more.md --wait
+  agentctl resume 3f2a 'Go on.' --permissions edits -- --max-turns 3
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="a session id, or a unique beginning of one")
+    parser.add_argument("message", nargs="?", metavar="MESSAGE", help="what it is told (- = from stdin)")
+    starting.add_prompt_arguments(parser)
+    parser.add_argument("--group", metavar="NAME", help="a name for what belongs together (default: the one it had)")
+    starting.add_run_arguments(parser)
+
+
+def run(args: Namespace) -> int:
+    from agentctl import control
+
+    env = dict(os.environ)
+
+    session = control.resume(args.id, lambda found: request_for(args, found), env, starting.tell)
+    return starting.answer(session, args, "resumed")
+
+
+def request_for(args: Namespace, session: Session) -> Request:
+    from agentctl import control
+    from agentctl.durations import seconds
+
+    cwd = session.cwd
+    if cwd is None or not os.path.isdir(cwd):
+        raise AgentctlError(
+            f"{session.id}: its directory {cwd or '(not known)'} is not there; make it again, then resume"
+        )
+    return control.Request(
+        agent=session.agent,
+        prompt=starting.prompt_of(args, args.message, cwd),
+        cwd=cwd,
+        env=starting.environment_of(args, session.agent),
+        model=args.model,
+        permissions=args.permissions,
+        flags=tuple(args.flags),
+        group=args.group or session.group,
+        spec=os.path.abspath(args.spec) if args.spec else None,
+        hooks=starting.hooks_of(args),
+        time_limit=seconds(args.timeout) if args.timeout else None,
+        id_patience=seconds(args.id_timeout),
+        force=args.force,
+        session=session,
+    )

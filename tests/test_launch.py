@@ -1,0 +1,357 @@
+"""launch and resume, with the real command on the demo agent: the id, the session, the end, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.children import until
+from tests.launch_home import LONG, UNTIL_TOLD, Home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    try:
+        yield home
+    finally:
+        home.end_all()
+
+
+def test_the_id_is_the_agents_own_and_it_is_listed_at_once(home: Home) -> None:
+    id = home.launch(LONG, "--group", "g1")
+    (row,) = home.listed()["sessions"]
+    assert str(uuid.UUID(id)) == id == row["id"]
+    assert (row["status"], row["link"], row["group"]) == ("running", "exact", "g1")
+    launch = home.launch_of(id)
+    assert row["launch_id"] == launch.id
+    assert row["process_key"] == str(launch.child)
+    assert home.session(id) == {**row, "tokens": home.session(id)["tokens"]}
+
+
+def test_stdout_is_the_id_and_nothing_else(home: Home) -> None:
+    found = home.agentctl("launch", "demo", "-p", "hello")
+    assert found.stdout == home.launches()[0].session_id + "\n"  # type: ignore[operator]
+    assert "launched demo in" in found.stderr
+
+
+def test_json(home: Home) -> None:
+    found = home.agentctl("launch", "demo", "-p", LONG, "--model", "demo-9", "--json")
+    answer = json.loads(found.stdout)
+    assert answer["schema"] == 1
+    assert answer["session"]["status"] == "running"
+    assert answer["session"]["model"] == "demo-9"
+    assert answer["session"]["id"] == home.listed()["sessions"][0]["id"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "status", "code", "signal"),
+    [("hello", "done", 0, None), ("[[fail:no such model]]", "failed", 1, None)],
+)
+def test_how_it_ended(home: Home, prompt: str, status: str, code: int | None, signal: str | None) -> None:
+    id = home.agentctl("launch", "demo", "-p", f"[[sleep:0.5]]{prompt}").stdout.strip()
+    home.until_status(id, status)
+    home.wait_until_quiet()  # its runner has seen the end
+    found = home.session(id)
+    assert (found["status"], found["exit_code"], found["signal"]) == (status, code, signal)
+    assert found["ended_at"] is not None
+
+
+def test_killed_its_signal_is_known(home: Home) -> None:
+    id = home.launch(LONG)
+    from tests.launch_world import end_by_key
+
+    end_by_key(home.launch_of(id).child)
+    home.wait_until_quiet()
+    found = home.session(id)
+    assert (found["status"], found["exit_code"], found["signal"]) == ("stopped", None, "SIGKILL")
+    assert "ended by SIGKILL" in found["reason"]
+
+
+def test_it_outlives_the_command_and_its_terminal(home: Home) -> None:
+    id = home.launch("[[sleep:1]][[text:still here]]")
+    home.until_status(id, "done")
+    assert any(event.get("text") == "still here" for event in home.events(id))
+
+
+ODD = {
+    "dashes": "--help -p --resume x",
+    "quotes": 'it\'s "quoted" `and` $HOME \\ end',
+    "lines": "one\ntwo\n\n  three\n",
+    "emoji": "🚀 naïve 文字 \u202e reversed",
+    "a megabyte": "x" * 1024 * 1024,
+    "a dash": "-",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_prompts_arrive_as_they_are(home: Home, name: str) -> None:
+    id = home.agentctl("launch", "demo", "--prompt-file", "-", input=ODD[name]).stdout.strip()
+    until(lambda: any(event["event"] == "prompt" for event in home.events(id)))
+    assert home.prompt_of(id) == ODD[name]
+
+
+@pytest.mark.parametrize("name", ["dashes", "quotes", "lines", "emoji"])
+def test_odd_prompts_as_an_argument(home: Home, name: str) -> None:
+    id = home.agentctl("launch", "demo", f"--prompt={ODD[name]}").stdout.strip()
+    until(lambda: any(event["event"] == "prompt" for event in home.events(id)))
+    assert home.prompt_of(id) == ODD[name]
+
+
+def test_a_nul_is_refused(home: Home) -> None:
+    found = home.agentctl("launch", "demo", "-p", "-", input="a\0b")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "NUL" in found.stderr
+    assert home.launches() == []
+
+
+def test_files_and_specification_go_with_the_prompt(home: Home) -> None:
+    (home.work / "a.py").write_text("print(1)\n")
+    (home.work / "spec.md").write_text("All must be well.\n")
+    id = home.launch("Do it.", "--file", "a.py", "--spec", "spec.md")
+    until(lambda: any(event["event"] == "prompt" for event in home.events(id)))
+    prompt = home.prompt_of(id)
+    assert prompt.index("All must be well.") < prompt.index("print(1)") < prompt.index("Do it.")
+
+
+def test_the_callers_environment_reaches_the_agent(home: Home) -> None:
+    env = {**home.env, "CALLER": "says hello", "TAKEN": "away"}
+    config = home.folder / "config" / "agentctl"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text('[agents.demo]\nunset = ["TAKEN"]\n')
+    prompt = "[[bash:echo $CALLER, $ADDED, $AGENTCTL_LAUNCH, ${TAKEN-none}]]"
+    id = home.launch(prompt, "--env", "ADDED=a=b", env=env)
+    home.until_status(id, "done")
+    (result,) = [event["output"] for event in home.events(id) if event["event"] == "tool_result"]
+    assert result == f"says hello, a=b, {home.launch_of(id).id}, none\n"
+
+
+def test_it_works_where_it_was_told_to(home: Home) -> None:
+    there = home.folder_named("there")
+    link = home.folder / "link"
+    link.symlink_to(there)
+    id = home.launch("[[bash:pwd -P]]", "--cwd", str(link))
+    found = home.until_status(id, "done")
+    assert found["cwd"] == there
+
+
+def test_agents_own_flags(home: Home) -> None:
+    id = home.launch("hello", "--", "--model", "demo-7")
+    assert home.until_status(id, "done")["model"] == "demo-7"
+
+
+def test_permissions_are_the_agents_own_unless_said_otherwise(home: Home) -> None:
+    asks = home.launch("[[ask:true]]", "--cwd", home.folder_named("a"))
+    assert home.until_status(asks, "waiting")["waiting_for"] == "permission to run: true"
+    free = home.launch("[[ask:true]]", "--permissions", "bypass", "--cwd", home.folder_named("b"))
+    home.until_status(free, "done")
+
+
+# What goes wrong
+
+WRONG = {
+    "no prompt": (["demo"], 2, "no prompt"),
+    "an empty one": (["demo", "-p", "  "], 2, "empty"),
+    "no agent": (["-p", "x"], 2, "which agent"),
+    "an unknown agent": (["nobody", "-p", "x"], 2, "unknown agent 'nobody'"),
+    "an unknown mode": (["demo", "-p", "x", "--permissions", "plan"], 2, "no mode 'plan'"),
+    "no such directory": (["demo", "-p", "x", "--cwd", "nowhere"], 2, "nowhere"),
+    "no such file": (["demo", "-p", "x", "--file", "nothing.txt"], 2, "nothing.txt"),
+    "no variable": (["demo", "-p", "x", "--env", "NAME"], 2, "NAME=VALUE"),
+    "no time": (["demo", "-p", "x", "--timeout", "soon"], 2, "soon"),
+    "a bad flag of the agent": (["demo", "-p", "x", "--", "--nonsense"], 1, "--nonsense"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong(home: Home, name: str) -> None:
+    words, code, said = WRONG[name]
+    found = home.agentctl("launch", *words)
+    assert (found.returncode, found.stdout) == (code, "")
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+    assert home.listed("-a")["sessions"] == []
+
+
+def test_a_missing_program_is_named_and_nothing_is_made(home: Home) -> None:
+    empty = home.folder_named("bin")
+    found = home.agentctl("launch", "codex", "-p", "x", env={**home.env, "PATH": empty})
+    assert found.returncode == 3
+    assert "codex: not found in PATH" in found.stderr
+    assert not (home.state / "launches").exists()
+
+
+def test_an_agent_that_dies_first_is_an_error_with_its_last_words(home: Home) -> None:
+    bin = home.folder / "bin"
+    bin.mkdir()
+    program = bin / "codex"
+    program.write_text("#!/bin/sh\necho starting\necho 'not logged in' >&2\nexit 3\n")
+    program.chmod(0o755)
+    found = home.agentctl("launch", "codex", "-p", "x", env={**home.env, "PATH": f"{bin}:{home.env['PATH']}"})
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "exit code 3" in found.stderr
+    assert "not logged in" in found.stderr
+    assert home.listed("-a")["sessions"] == []
+    home.wait_until_quiet()
+
+
+def test_an_id_that_does_not_come(home: Home) -> None:
+    bin = home.folder / "bin"
+    bin.mkdir()
+    program = bin / "codex"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    env = {**home.env, "PATH": f"{bin}:{home.env['PATH']}"}
+    found = home.agentctl("launch", "codex", "-p", "x", "--id-timeout", "1s", env=env)
+    assert (found.returncode, found.stdout) == (124, "")
+    (launch,) = home.launches()
+    assert f"agentctl stop {launch.id}" in found.stderr
+    assert home.living()
+
+
+def test_progress_is_told_while_the_id_does_not_come(home: Home) -> None:
+    bin = home.folder / "bin"
+    bin.mkdir()
+    program = bin / "codex"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    env = {**home.env, "PATH": f"{bin}:{home.env['PATH']}"}
+    found = home.agentctl("launch", "codex", "-p", "x", "--id-timeout", "2s", env=env)
+    assert "waiting for its session id" in found.stderr
+
+
+def test_a_home_that_cannot_be_written(home: Home) -> None:
+    home.state.mkdir()
+    (home.state / "launches").write_text("a file in its place")
+    found = home.agentctl("launch", "demo", "-p", "x")
+    assert (found.returncode, found.stdout) == (4, "")
+    assert str(home.state / "launches") in found.stderr
+    assert home.listed("-a")["sessions"] == []
+
+
+# One directory
+
+
+def test_a_busy_directory_is_refused_by_name_and_forced(home: Home) -> None:
+    first = home.launch(LONG)
+    found = home.agentctl("launch", "demo", "-p", "x")
+    assert (found.returncode, found.stdout) == (4, "")
+    assert first[:8] in found.stderr
+    assert "--force" in found.stderr
+    home.launch(LONG, "--force")
+    assert len(home.listed()["sessions"]) == 2
+    home.launch("x", "--cwd", home.folder_named("elsewhere"))
+
+
+def test_a_directory_is_free_when_its_holder_is_dead(home: Home) -> None:
+    from tests.launch_world import end_by_key
+
+    first = home.launch(LONG)
+    end_by_key(home.launch_of(first).child)
+    until(lambda: home.session(first)["status"] == "stopped")
+    home.launch("x")
+
+
+# Hooks
+
+
+def test_hooks_run_with_what_is_known(home: Home) -> None:
+    tell = "env | grep ^AGENTCTL_ | grep -v HOME= | sort >"
+    id = home.launch(
+        UNTIL_TOLD,
+        *("--group", "g", "--on-create", f"{tell} created.txt", "--on-complete", f"{tell} completed.txt"),
+    )
+    created = dict(line.split("=", 1) for line in (home.work / "created.txt").read_text().splitlines())
+    launch = home.launch_of(id).id
+    assert created["AGENTCTL_SESSION_ID"] == id
+    assert (created["AGENTCTL_AGENT"], created["AGENTCTL_ADAPTER"]) == ("demo", "demo")
+    assert (created["AGENTCTL_CWD"], created["AGENTCTL_GROUP"]) == (str(home.work), "g")
+    assert (created["AGENTCTL_LAUNCH"], created["AGENTCTL_STATUS"]) == (launch, "running")
+    home.go()
+    home.wait_until_quiet()
+    completed = dict(line.split("=", 1) for line in (home.work / "completed.txt").read_text().splitlines())
+    assert (completed["AGENTCTL_STATUS"], completed["AGENTCTL_EXIT_CODE"]) == ("done", "0")
+
+
+def test_a_failing_hook_is_told_and_harms_nobody(home: Home) -> None:
+    found = home.agentctl("launch", "demo", "-p", "[[sleep:1]]", "--on-create", "echo no; exit 3")
+    assert found.returncode == 0
+    assert "on-create" in found.stderr and "3" in found.stderr
+    home.until_status(found.stdout.strip(), "done")
+
+
+def test_on_complete_runs_once_after_a_kill(home: Home) -> None:
+    from tests.launch_world import end_by_key
+
+    id = home.launch(LONG, "--on-complete", "echo $AGENTCTL_STATUS >> ends.txt")
+    end_by_key(home.launch_of(id).child)
+    home.wait_until_quiet()
+    assert (home.work / "ends.txt").read_text() == "stopped\n"
+    again = home.agentctl("_over", home.launch_of(id).id)
+    assert again.returncode == 0
+    assert (home.work / "ends.txt").read_text() == "stopped\n"
+
+
+def test_the_time_limit(home: Home) -> None:
+    id = home.launch(LONG, "--timeout", "1s")
+    found = home.until_status(id, "stopped")
+    assert found["process"] == "gone"
+    home.wait_until_quiet()
+
+
+# Resume
+
+
+def test_resume_goes_on_under_the_same_id_in_its_own_directory(home: Home) -> None:
+    there = home.folder_named("there")
+    id = home.launch("one", "--cwd", there, "--model", "demo-5", "--group", "g")
+    home.until_status(id, "done")
+    found = home.agentctl("resume", id[:8], "two")
+    assert (found.returncode, found.stdout.strip()) == (0, id)
+    done = home.until_status(id, "done")
+    assert (done["cwd"], done["model"], done["group"]) == (there, "demo-5", "g")
+    assert [event["text"] for event in home.events(id) if event["event"] == "prompt"] == ["one", "two"]
+    assert len(home.listed("-a")["sessions"]) == 1
+
+
+def test_resume_says_running_before_the_new_prompt_is_stored(home: Home) -> None:
+    id = home.launch("one")
+    home.until_status(id, "done")
+    found = home.agentctl("resume", id, LONG, "--json")
+    assert json.loads(found.stdout)["session"]["status"] == "running"
+
+
+def test_a_second_writer_is_refused(home: Home) -> None:
+    id = home.launch(LONG)
+    for words in ([], ["--force"]):
+        found = home.agentctl("resume", id, "two", *words)
+        assert (found.returncode, found.stdout) == (4, "")
+        assert "one process on a session" in found.stderr
+    assert len(home.launches()) == 1
+
+
+def test_resume_of_nothing(home: Home) -> None:
+    found = home.agentctl("resume", "0000", "x")
+    assert found.returncode == 3
+
+
+def test_resume_where_its_directory_is_gone(home: Home) -> None:
+    there = home.folder_named("there")
+    id = home.launch("one", "--cwd", there)
+    home.until_status(id, "done")
+    home.wait_until_quiet()
+    os.rmdir(there)
+    found = home.agentctl("resume", id, "two")
+    assert found.returncode == 1
+    assert there in found.stderr
