@@ -355,3 +355,12 @@ def test_resume_where_its_directory_is_gone(home: Home) -> None:
     found = home.agentctl("resume", id, "two")
     assert found.returncode == 1
     assert there in found.stderr
+
+
+def test_a_launch_is_dated_to_the_millisecond(home: Home) -> None:
+    """A turn that ended in the same second, before it, is not its own."""
+    id = home.launch("one")
+    ended = [event["at"] for event in home.events(id) if event["event"] == "turn_end"] or ["9"]
+    written = json.loads((home.state / "launches" / home.launch_of(id).id / "launch.json").read_text())["created_at"]
+    assert len(written) == len("2026-01-01T00:00:00.000Z")
+    assert written < ended[0]

@@ -171,7 +171,7 @@ def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[st
         "headless": headless,
         "one_shot": order.one_shot,
         "time_limit": order.time_limit,
-        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "created_at": now(),
     }
     return {
         "folder": reserved.folder,
@@ -188,6 +188,12 @@ def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[st
         "commands_env": None,
         "report": REPORT_OF_THE_RUNNER,
     }
+
+
+def now() -> str:
+    """To the millisecond: whether a turn ended before a launch or after it may be a matter of that."""
+    seconds = time.time()
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03}Z"
 
 
 def executable(word: str, env: Mapping[str, str], cwd: str) -> str:
