@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl import ending, stopping
+from agentctl import ending, stopping, targets
 from agentctl.errors import AgentctlError, Refused
 from agentctl.processes.handles import Handle
 from agentctl.recipes import Held, Way
@@ -316,7 +316,7 @@ def test_a_wrapper_of_what_an_agents_own_command_has_ended(
     id = str(uuid.uuid4())
     wrapper = world.wrapped(id, then=goes)
     agent = world.keep(int(world.noted(id, "ready")))
-    found = stopping.targets_of
+    found = targets.targets_of
     monkeypatch.setattr(stopping, "targets_of", lambda *a, **b: found(*a, **b)._replace(wrappers=(wrapper,)))
     offers(Way(signals=(), command=("kill", str(agent.pid))))
     (outcome,) = stopping.stop(id, Options(), world.env)
