@@ -23,8 +23,8 @@ lint: $(READY)  ## ruff and mypy --strict
 torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces)
 	$(BIN)/python -m tests.torture
 
-lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1]
-	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(AGENT),--agent $(AGENT)) \
+lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1]
+	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \
 	  $(if $(VERSION),--version $(VERSION)) $(if $(CELL),--cell $(CELL))
 
 bench: $(READY)  ## CPU of the commands as a ratio to bare python

@@ -84,6 +84,13 @@ class StopWorld(Home):
         self.noted(id, "ready")
         return id, self.keep(child.pid)
 
+    def wrapped(self, id: str, *, then: str) -> ProcessKey:
+        """A shell around a stand-in, and what it does once that has ended."""
+        words = ["sh", "-c", f'"$@"; {then}', "sh", *self.words(id)]
+        child = subprocess.Popen(words, env=self.env, cwd=self.base, start_new_session=True)
+        self._children.append(child)
+        return self.keep(child.pid)
+
     def words(self, id: str, code: str = "") -> list[str]:
         return [sys.executable, str(self.program), str(self.root), id, code]
 

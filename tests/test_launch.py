@@ -6,10 +6,14 @@ import json
 import os
 import sys
 import uuid
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from agentctl.cli import starting
+from agentctl.errors import LaunchFailed
+from agentctl.sessions import examine
 from tests.children import until
 from tests.launch_home import LONG, UNTIL_TOLD, Home
 
@@ -308,6 +312,25 @@ def test_the_time_limit(home: Home) -> None:
     found = home.until_status(id, "stopped")
     assert found["process"] == "gone"
     home.wait_until_quiet()
+
+
+@pytest.mark.parametrize(("wait", "code"), [(True, 6), (False, None)])
+def test_one_that_had_failed_before_its_id_was_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch, wait: bool, code: int | None
+) -> None:
+    """How fast it failed is a matter of chance: who waits for its end has the exit code of `wait`."""
+    id = home.agentctl("launch", "demo", "-p", "[[fail:no such model]]").stdout.strip()
+    home.until_status(id, "failed")
+    home.wait_until_quiet()
+    for name, value in home.env.items():
+        monkeypatch.setenv(name, value)
+    session = examine(id, home.env).answer.sessions[0]
+    args = Namespace(wait=wait, json=False, on_create=None)
+    if code is None:
+        with pytest.raises(LaunchFailed, match="ended at once with exit code 1"):
+            starting.answer(session, args, "launched")
+    else:
+        assert starting.answer(session, args, "launched") == code
 
 
 # Resume

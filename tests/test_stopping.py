@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl import ending, stopping
+from agentctl import ending, stopping, targets
 from agentctl.errors import AgentctlError, Refused
 from agentctl.processes.handles import Handle
 from agentctl.recipes import Held, Way
@@ -305,6 +306,23 @@ def test_an_agents_own_command(world: StopWorld, offers: Callable[[Way], None]) 
     (found,) = stopping.stop(id, Options(), world.env)
     assert (found.outcome, found.said) == (stopping.STOPPED, f"by `kill {key.pid}`")
     assert living(key, tool) == [False, False]
+
+
+@pytest.mark.parametrize(("goes", "left"), [("true", []), ("exec sleep 300", ["wrapper"])])
+def test_a_wrapper_of_what_an_agents_own_command_has_ended(
+    world: StopWorld, offers: Callable[[Way], None], monkeypatch: pytest.MonkeyPatch, goes: str, left: list[str]
+) -> None:
+    """It sees a moment later that it is not needed any more; one that does not is told, and left to its agent."""
+    id = str(uuid.uuid4())
+    wrapper = world.wrapped(id, then=goes)
+    agent = world.keep(int(world.noted(id, "ready")))
+    found = targets.targets_of
+    monkeypatch.setattr(stopping, "targets_of", lambda *a, **b: found(*a, **b)._replace(wrappers=(wrapper,)))
+    offers(Way(signals=(), command=("kill", str(agent.pid))))
+    (outcome,) = stopping.stop(id, Options(), world.env)
+    assert [one.part for one in outcome.living] == left
+    assert outcome.outcome == (stopping.NOT_STOPPED if left else stopping.STOPPED)
+    assert living(agent, wrapper) == [False, bool(left)]
 
 
 def test_a_command_is_not_believed(world: StopWorld, offers: Callable[[Way], None]) -> None:

@@ -148,8 +148,11 @@ class Ending:
                 self._send(self._those(TOOL), number)
                 self._wait(self._those(TOOL), patience)
 
-    def end_wrappers(self) -> None:
+    def wait_for_wrappers(self) -> None:
         self._wait(self._those(WRAPPER), WRAPPER_GRACE)
+
+    def end_wrappers(self) -> None:
+        self.wait_for_wrappers()
         for number, patience in ((signal.SIGTERM, TOOL_GRACE), (signal.SIGKILL, KILL_PATIENCE)):
             if not self._those(WRAPPER):
                 return

@@ -219,6 +219,7 @@ class Stop:
             ending.seconds = time.monotonic() - began
             if not ending.living_agents():
                 ending.end_tools()
+                ending.wait_for_wrappers()
             return told(ending)._replace(said=said)
 
     def _bring_to_rest(self, session: Session, world: World) -> Outcome:

@@ -1,6 +1,6 @@
 """make lab: real agents, offline, in every state, and what agentctl says of them.
 
-python -m tests.lab [--full] [--agent A] [--version V] [--cell NAME] [--list]
+python -m tests.lab [--full] [--controls] [--verbs] [--agent A] [--version V] [--cell NAME] [--list]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.lab import controls, install, report
+from tests.lab import controls, install, report, verbs
 from tests.lab.agents import RECIPES
 from tests.lab.errors import LabError
 from tests.lab.isolation import REPOSITORY, wrap
@@ -34,6 +34,8 @@ AT_ONCE = 2
 CELL_LIMIT = 480.0
 END_LIMIT = 60.0
 MARK = "AGENTCTL_LAB_RUN"
+# What plays a cell, and for how long: those that are not of a mode of the agents are kinds of checks of their own.
+PLAYERS = {controls.MODE: ("tests.lab.controls", controls.LIMIT), verbs.MODE: ("tests.lab.verbs", verbs.LIMIT)}
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--version", help="this version of it instead of the pinned ones; `latest` is understood")
     parser.add_argument("--cell", help="only cells with this in their name: codex/headless/sigkill, or a part of it")
     parser.add_argument("--controls", action="store_true", help="not the states: how they are started and stopped")
+    parser.add_argument("--verbs", action="store_true", help="not the states: launch, stop, resume and wait themselves")
     parser.add_argument("--list", action="store_true", help="show the cells and stop")
     return parser.parse_args(words)
 
@@ -88,14 +91,22 @@ def choose(args: argparse.Namespace) -> list[Cell]:
             raise LabError(f"versions.toml names {agent}, and there is no recipe for it")
         versions = [install.newest(package) if args.version == "latest" else args.version] if args.version else []
         for version in versions or package.versions:
-            found += controls.cells(agent, version) if args.controls else cells(agent, version)
+            found += chosen(args, agent, version)
+        if not (args.controls or args.verbs or args.cell):
+            found += verbs.core(agent, (versions or list(package.versions))[-1])
     if args.cell:
         found = [cell for cell in found if args.cell in cell.name]
-    elif not args.full and not args.controls:
-        found = [cell for cell in found if cell.core]
     if not found:
         raise LabError(f"no such cell: {args.cell}; --list --full shows them")
     return found
+
+
+def chosen(args: argparse.Namespace, agent: str, version: str) -> list[Cell]:
+    if args.controls:
+        return controls.cells(agent, version)
+    if args.verbs:
+        return verbs.cells(agent, version)
+    return [cell for cell in cells(agent, version) if args.full or args.cell or cell.core]
 
 
 def run_all(wanted: list[Cell], args: argparse.Namespace) -> int:
@@ -125,11 +136,15 @@ def run_all(wanted: list[Cell], args: argparse.Namespace) -> int:
     failed = [result for result in results if not result.passed]
     if left:
         print(f"lab: processes left behind: {left}", file=sys.stderr)
-    if not args.cell and not args.controls:
-        report.write(wanted, {result.cell: result.passed for result in results})
+    states = [cell for cell in wanted if cell.mode not in PLAYERS]
+    if states and not args.cell:
+        report.write(states, {result.cell: result.passed for result in results})
     skipped = f", {len(wanted) - len(played)} not applicable" if len(wanted) > len(played) else ""
     watched = sum(result.facts.get("samples", 0) for result in results)
+    verbs_took = sum(result.seconds for result in results if result.cell.mode == verbs.MODE)
     spent = f"{time.monotonic() - began:.0f} s{skipped}, {watched} answers watched"
+    if verbs_took:
+        spent += f", the verbs took {verbs_took:.0f} s in {AT_ONCE} rooms at a time"
     print(f"lab: {len(results) - len(failed)} passed, {len(failed)} failed ({spent})")
     return 1 if failed or left or len(results) < len(played) else 0
 
@@ -157,7 +172,7 @@ class Rooms:
                 "--",
                 sys.executable,
                 "-m",
-                "tests.lab.controls" if cell.mode == controls.MODE else "tests.lab.cell",
+                PLAYERS[cell.mode][0] if cell.mode in PLAYERS else "tests.lab.cell",
             ]
             command += [cell.agent, cell.version, cell.mode, cell.state, str(program), str(result)]
             said = self._run(command, cell)
@@ -170,7 +185,7 @@ class Rooms:
 
     def _run(self, command: list[str], cell: Cell) -> str:
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", MARK: self._mark, "PYTHONDONTWRITEBYTECODE": "1"}
-        limit = CELL_LIMIT if cell.mode != controls.MODE else controls.LIMIT
+        limit = PLAYERS[cell.mode][1] if cell.mode in PLAYERS else CELL_LIMIT
         keep = os.environ.get("AGENTCTL_LAB_KEEP")
         if keep:
             env["AGENTCTL_LAB_KEEP"] = str(Path(keep) / str(cell).replace(" ", "_"))
@@ -229,6 +244,7 @@ def tell(result: Result) -> None:
         watched += f", {facts['dying']} ends while dying"
     if facts.get("waited"):
         watched += f", a word after {facts['waited']:.1f} s"
+    watched += ", ".join(facts.get("told", ()))
     if facts.get("problems"):
         watched += f", problems: {facts['problems']}"
     say(f"{'ok  ' if result.passed else 'FAIL'} {result.cell!s:<54} {result.seconds:5.1f} s  {watched}")

@@ -51,6 +51,7 @@ class Facts:
     kept: dict[str, tuple[int, bool]] = field(default_factory=dict)  # where a resumed session differs from its mode
     sandbox: dict[str, str] = field(default_factory=dict)  # the environment in which nothing is refused
     keeps_bypass: bool = True
+    also: Exits = field(default_factory=dict)  # another exit code that the same signal has at times
     without: dict[str, str] = field(default_factory=dict)  # checks that it cannot have, and why
 
 
@@ -118,7 +119,11 @@ CLAUDE = Facts(
     without={"stranger": "it is not interrupted: its daemon has a command for that"},
 )
 CLAUDE_OLDER = replace(
-    CLAUDE, tool_survives=True, screen_tool_survives=True, exits={**CLAUDE.exits, ("SIGINT", "tool"): 1}
+    CLAUDE,
+    tool_survives=True,
+    screen_tool_survives=True,
+    exits={**CLAUDE.exits, ("SIGINT", "tool"): 1},
+    also={("SIGINT", "tool"): 0},
 )
 
 # Codex

@@ -90,7 +90,7 @@ def answer(session: Session, args: Namespace, what: str) -> int:
         create_hook(session.launch_id, session)
     if args.json and not args.wait:
         output.print_json({"session": output.session_json(session)})
-    if ended_at_once(session):
+    if ended_at_once(session) and not args.wait:
         why = f": {session.error or session.reason}" if session.error or session.reason else ""
         raise LaunchFailed(
             f"{session.agent} ended at once with exit code {session.exit_code}; {session.id} is {session.status}{why}",
