@@ -228,6 +228,20 @@ def test_a_program_on_a_terminal(tmp_path: Path) -> None:
         running.close()
 
 
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_program_heeds_signals_that_we_ignore(tmp_path: Path, tty: bool) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    code = "import time; print('ready', flush=True); time.sleep(600)"
+    running = Running([sys.executable, "-c", code], {"TERM": "xterm"}, tmp_path, tty=tty, output=tmp_path / "out")
+    try:
+        running.wait_shown("ready", 30)
+        running.signal(signal.SIGINT)
+        assert running.wait_end(30) != 0
+    finally:
+        running.close()
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_program_that_does_not_come_is_told_and_ended(tmp_path: Path) -> None:
     code = "import time; print('something else', flush=True); time.sleep(600)"
     running = Running([sys.executable, "-c", code], {}, tmp_path, tty=False, output=tmp_path / "out")
