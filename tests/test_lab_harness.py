@@ -74,6 +74,14 @@ def test_a_session_that_is_not_listed_is_lost() -> None:
     assert judge([sample(sessions=[])], [HOLD]).wrong[0].startswith("LOST: s1")
 
 
+def test_a_store_that_did_not_answer_is_no_lie_if_that_is_said() -> None:
+    unread = {"sessions": [], "problems": ["a: its store did not answer"], "unattached": [[5, "could not be read"]]}
+    found = judge([sample(**unread)], [HOLD])
+    assert (found.wrong, found.unread) == ([], 1)
+    assert judge([sample(**unread | {"problems": []})], [HOLD]).wrong[0].startswith("LOST")
+    assert judge([sample(**unread | {"unattached": []})], [HOLD]).wrong[0].startswith("LOST")
+
+
 def test_another_process_is_wrong() -> None:
     found = judge([sample(session={"pid": 6, "ticks": 7}, before=[AGENT, Key(6, 7)])], [HOLD])
     assert found.wrong[0].startswith("WRONG PROCESS: pid 6, not 5")
