@@ -74,6 +74,14 @@ def test_a_session_that_is_not_listed_is_lost() -> None:
     assert judge([sample(sessions=[])], [HOLD]).wrong[0].startswith("LOST: s1")
 
 
+def test_a_store_that_did_not_answer_is_no_lie_if_that_is_said() -> None:
+    unread = {"sessions": [], "problems": ["a: its store did not answer"], "unattached": [[5, "could not be read"]]}
+    found = judge([sample(**unread)], [HOLD])
+    assert (found.wrong, found.unread) == ([], 1)
+    assert judge([sample(**unread | {"problems": []})], [HOLD]).wrong[0].startswith("LOST")
+    assert judge([sample(**unread | {"unattached": []})], [HOLD]).wrong[0].startswith("LOST")
+
+
 def test_another_process_is_wrong() -> None:
     found = judge([sample(session={"pid": 6, "ticks": 7}, before=[AGENT, Key(6, 7)])], [HOLD])
     assert found.wrong[0].startswith("WRONG PROCESS: pid 6, not 5")
@@ -226,6 +234,20 @@ def test_a_program_on_a_terminal(tmp_path: Path) -> None:
         until(lambda: running.key not in itertools.chain(*living()), 10, "it is gone")
     finally:
         running.close()
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_program_heeds_signals_that_we_ignore(tmp_path: Path, tty: bool) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    code = "import time; print('ready', flush=True); time.sleep(600)"
+    running = Running([sys.executable, "-c", code], {"TERM": "xterm"}, tmp_path, tty=tty, output=tmp_path / "out")
+    try:
+        running.wait_shown("ready", 30)
+        running.signal(signal.SIGINT)
+        assert running.wait_end(30) != 0
+    finally:
+        running.close()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_program_that_does_not_come_is_told_and_ended(tmp_path: Path) -> None:

@@ -238,6 +238,8 @@ def tell(result: Result) -> None:
         watched += f", {facts['unsure']} unknown while alive"
     if facts.get("inferred"):
         watched += f", {facts['inferred']} inferred ends while alive"
+    if facts.get("unread"):
+        watched += f", {facts['unread']} unread"
     if facts.get("behind"):
         watched += f", {facts['behind']} behind"
     if facts.get("dying"):

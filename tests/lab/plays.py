@@ -158,13 +158,15 @@ def tool_running(world: World) -> None:
     truth = world.truth(world.request("bash"))
     tool = world.tool(SLEEP)
     world.expect(truth, "running")
-    end_tool(tool)
+    end_tool(world, tool)
     come_to_rest(world, running, truth, world.request("text"))
 
 
-def end_tool(tool: Row) -> None:
-    """Long enough: the command ends before its time, and the model is told."""
-    send(tool.key, signal.SIGTERM)
+def end_tool(world: World, tool: Row) -> None:
+    """Long enough: the command ends before its time, where the agent notices that, and the model is told."""
+    if not world.recipe.MISSES_KILLED_TOOL:
+        send(tool.key, signal.SIGTERM)
+    until(lambda: not is_alive(tool.key), 60, "its command has ended")
 
 
 def permission(world: World) -> None:
@@ -309,7 +311,7 @@ def killed_wrapper(world: World) -> None:
     running.signal(signal.SIGKILL)
     running.wait_end()
     world.expect(truth, "running")
-    end_tool(tool)
+    end_tool(world, tool)
     last_answer(world, truth, world.request("text"))
     if world.mode == HEADLESS:
         until(lambda: not is_alive(truth.key), 40, "its process has ended")
@@ -404,9 +406,9 @@ def sub_agent(world: World) -> None:
     children = [one for one in world.listed().values() if one["parent"] == truth.id]
     if [child["status"] for child in children] != ["running"]:
         raise WrongAnswer(f"its sub-agent runs a command, and is listed as {children}\n{world.account()}")
-    end_tool(tool)
+    end_tool(world, tool)
     world.request("text:the part is done")
-    end_tool(world.tool(ANOTHER_SLEEP))
+    end_tool(world, world.tool(ANOTHER_SLEEP))
     last_answer(world, truth, world.request("text:all done"))
     if world.mode == HEADLESS:
         running.wait_end()
@@ -429,7 +431,7 @@ def daemon_alive(world: World) -> None:
         running.signal(signal.SIGKILL)
         running.wait_end()
     world.expect(truth, "running")
-    end_tool(tool)
+    end_tool(world, tool)
     last_answer(world, truth, world.request("text"))
     expect_rest(world, truth, "done", settle=1.0)
     if not is_alive(daemon):

@@ -161,6 +161,7 @@ class Running:
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    preexec_fn=heed_signals,
                 )
             row = row_of(self.process.pid)
             assert row is not None  # not reaped yet, so it is in the table
@@ -321,7 +322,14 @@ class Running:
             self.process.wait(10)
 
 
+def heed_signals() -> None:
+    """As if a person had started it: what a shell runs in the background ignores SIGINT, and hands that on."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def take_terminal() -> None:
+    heed_signals()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

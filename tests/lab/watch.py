@@ -105,6 +105,7 @@ class Findings:
     samples: int = 0
     unsure: int = 0  # "unknown" for a session whose process lives: honest, but weak
     inferred: int = 0  # its closed turn's word, marked as inferred, with the process named as one that may be on it
+    unread: int = 0  # its store could not be read in time: that was said, and its process was shown
     behind: int = 0  # not yet working, when the model was asked already: its files come later
     dying: int = 0  # ended, while the kernel was taking its process down: right, and early
     slowest: float = 0.0
@@ -135,6 +136,8 @@ def judge(lines: Iterable[str], holds: Iterable[Hold], calls: Iterable[Call] = (
             session = sessions.get(hold.id)
             if tuple(hold.key) in dying:
                 found.dying += session is not None and session["process"] == "gone"
+            elif session is None and one["problems"] and hold.key.pid in unattached:
+                found.unread += 1
             elif session is None:
                 found.wrong.append(f"LOST: {hold.id} is not listed, its pid {hold.key.pid} lives\n{told(None, one)}")
             elif session["process"] == "gone" and session["rule"] == CLOSED and one["ended"] > hold.closing:

@@ -29,6 +29,7 @@ class Recipe(Protocol):
     KEEPS_CLEARED: bool  # after CLEAR its process still holds the old session
     NAMES_LATE: bool  # it has no session before its first prompt
     REFUSAL_ENDS: bool  # a refused tool call is the end of the turn: the model is not asked again
+    MISSES_KILLED_TOOL: bool  # a command that ended by a signal is over for it when its time is up: two minutes
     DAEMON_LETS_GO: bool  # its daemon holds a session only while a turn runs; at rest it is only stored
 
     def prepare(self, world: World) -> None:

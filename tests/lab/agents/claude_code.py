@@ -45,6 +45,7 @@ class ClaudeCode:
     KEEPS_CLEARED = False
     NAMES_LATE = False
     REFUSAL_ENDS = False
+    MISSES_KILLED_TOOL = False
     DAEMON_LETS_GO = False
 
     def prepare(self, world: World) -> None:

@@ -57,6 +57,7 @@ class Codex:
     KEEPS_CLEARED = True  # it keeps the writer lock of the old thread
     NAMES_LATE = False
     REFUSAL_ENDS = False
+    MISSES_KILLED_TOOL = False
     DAEMON_LETS_GO = False
 
     def prepare(self, world: World) -> None:

@@ -36,6 +36,7 @@ class OpenCode:
     KEEPS_CLEARED = False
     NAMES_LATE = True
     REFUSAL_ENDS = True
+    MISSES_KILLED_TOOL = True
     DAEMON_LETS_GO = True
 
     def prepare(self, world: World) -> None:
