@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -124,26 +125,38 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     home = Path(tempfile.mkdtemp(prefix="agentctl-demo-")).resolve()
     actors: list[Actor] = []
+    launched: list[str] = []
+    env = clean_environment(home)
     try:
-        env = clean_environment(home)
         for scene in SCENES:
             actors.append(Actor(scene, home, env))
         for actor in actors:
             actor.wait_until_ready()
         show(actors, env)
         check(actors, env)
-        print(f"All {len(actors)} statuses are true.")
+        print(f"All {len(actors)} statuses are true.\n")
+        if sys.platform == "linux":
+            launch_and_stop(home, env, launched)
     except (DemoFailed, subprocess.TimeoutExpired) as failure:
         print(f"demo failed: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:
+        for id in launched:
+            run_agentctl(["stop", id], env, capture=True)
         for actor in actors:
             actor.end()
-        shutil.rmtree(home)
+        remove(home)
         print(f"Ended the {len(actors)} demo agents and removed {home}.")
     return 0
+
+
+def remove(home: Path) -> None:
+    """A runner may be writing its last line there."""
+    deadline = time.monotonic() + END_TIMEOUT
+    while home.exists():
+        shutil.rmtree(home, ignore_errors=time.monotonic() < deadline)
 
 
 def enter_namespace() -> None:
@@ -177,6 +190,28 @@ def show(actors: list[Actor], env: dict[str, str]) -> None:
         print("$ agentctl", *arguments, flush=True)
         run_agentctl(arguments, env)
         print(flush=True)
+
+
+def launch_and_stop(home: Path, env: dict[str, str], launched: list[str]) -> None:
+    """Agents of our own: one that is waited for, and one that is stopped in the middle of its tool."""
+    for name, prompt in (
+        ("garden", "water the plants [[sleep:1]] [[text:Done.]]"),
+        ("attic", "tidy up [[bash:sleep 600]]"),
+    ):
+        folder = home / name
+        folder.mkdir()
+        arguments = ["launch", "demo", "-p", prompt, "--cwd", str(folder)]
+        print("$ agentctl launch demo -p", shlex.quote(prompt), "--cwd", f"~/{name}", flush=True)
+        launched.append(run_agentctl(arguments, env, capture=True).strip())
+        print(launched[-1], "\n", flush=True)
+    for arguments in (["wait", launched[0][:8], "--until", "ended"], ["list"], ["stop", launched[1][:8]]):
+        print("$ agentctl", *arguments, flush=True)
+        run_agentctl(arguments, env)
+        print(flush=True)
+    answer = json.loads(run_agentctl(["list", "-a", "--json", "--agent", "demo"], env, capture=True))
+    said = [next(one["status"] for one in answer["sessions"] if one["id"] == id) for id in launched]
+    if said != ["done", "stopped"]:
+        raise DemoFailed(f"the launched ones should be done and stopped, and are {said}")
 
 
 def check(actors: list[Actor], env: dict[str, str]) -> None:
