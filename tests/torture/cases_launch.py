@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.torture.handles import Handle, WorldError, wait_until
-from tests.torture.kernel import mounted
+from tests.torture.kernel import mounted, read_only
 from tests.torture.registry import case
 from tests.torture.standins.files import start_ticks
 
@@ -355,3 +355,19 @@ def disk_full(world: World) -> None:
     id, handles = launch(world, "-p", "hello")
     wait_for_end(handles)
     world.says("and it works when there is room again", id, True)
+
+
+@case("disk-full")
+def read_only_state(world: World) -> None:
+    """a state folder that nothing can be written to: nothing is started, and list works"""
+    id, handles = launch(world, "-p", LONG)
+    state = world.folder / "agentctl"
+    with read_only(state):
+        refused = world.run("launch", "demo", "-p", "x", "--cwd", str(world.folder_at("elsewhere")))
+        ok = refused.returncode in (1, 4) and str(state) in refused.stderr and not refused.stdout
+        world.says("launch names the place and starts nothing", refused.stderr.strip(), ok)
+        world.look()
+        world.check("what runs is listed", id, "running", pid=handles["child"])
+        stopped = world.run("stop", id)
+        world.says("and can be stopped", stopped.stdout.strip(), stopped.returncode == 0, stopped.stderr)
+        handles["child"].wait()

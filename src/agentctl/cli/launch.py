@@ -42,7 +42,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from agentctl import config, control
-    from agentctl.durations import seconds
 
     env = dict(os.environ)
     agent = agent_of(args.agent, env)
@@ -58,8 +57,8 @@ def run(args: Namespace) -> int:
         group=args.group,
         spec=os.path.abspath(args.spec) if args.spec else None,
         hooks=starting.hooks_of(args),
-        time_limit=seconds(args.timeout) if args.timeout else None,
-        id_patience=seconds(args.id_timeout),
+        time_limit=starting.span("--timeout", args.timeout) if args.timeout else None,
+        id_patience=starting.span("--id-timeout", args.id_timeout),
         force=args.force,
     )
     return starting.answer(control.launch(request, env, starting.tell), args, "launched")

@@ -45,7 +45,6 @@ def run(args: Namespace) -> int:
 
 def request_for(args: Namespace, session: Session) -> Request:
     from agentctl import control
-    from agentctl.durations import seconds
 
     cwd = session.cwd
     if cwd is None or not os.path.isdir(cwd):
@@ -63,8 +62,8 @@ def request_for(args: Namespace, session: Session) -> Request:
         group=args.group or session.group,
         spec=os.path.abspath(args.spec) if args.spec else None,
         hooks=starting.hooks_of(args),
-        time_limit=seconds(args.timeout) if args.timeout else None,
-        id_patience=seconds(args.id_timeout),
+        time_limit=starting.span("--timeout", args.timeout) if args.timeout else None,
+        id_patience=starting.span("--id-timeout", args.id_timeout),
         force=args.force,
         session=session,
     )

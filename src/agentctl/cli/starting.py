@@ -52,8 +52,25 @@ def prompt_of(args: Namespace, given: str | None, cwd: str) -> str:
     words = prompts.given(given, args.prompt_file)
     if words is None and not (args.issue or args.spec or args.file):
         raise UsageError("no prompt; give -p TEXT, --prompt-file FILE, or -p - for stdin")
-    issue = prompts.fetch_issue(args.issue, args.repo, cwd) if args.issue else None
+    issue = prompts.fetch_issue(issue_number(args.issue), args.repo, cwd) if args.issue else None
     return prompts.build(words or "", args.spec, args.file, size(args.max_file_size), cwd, issue)
+
+
+def issue_number(text: str) -> int:
+    number = text.removeprefix("#")
+    if not (number.isascii() and number.isdigit() and len(number) < 12):
+        raise UsageError(f"--issue {text}: the number of an issue, such as 42")
+    return int(number)
+
+
+def span(option: str, text: str) -> float:
+    """Of an option that takes a time: some time there must be."""
+    from agentctl.durations import seconds
+
+    found = seconds(text)
+    if found <= 0:
+        raise UsageError(f"{option} {text}: more than nothing, such as 30m")
+    return found
 
 
 def hooks_of(args: Namespace) -> dict[str, str] | None:
