@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ from tests.children import spawn as spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# A shell starts what runs in its background with SIGINT ignored, and so would be all that is started from here.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 AGENTS_OWN = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "TMUX", "TMUX_PANE")
 
