@@ -29,6 +29,8 @@ lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1
 
 bench: $(READY)  ## CPU of the commands as a ratio to bare python
 	scripts/contained $(BIN)/python -m bench.startup
+	scripts/contained $(BIN)/python -m bench.launch
+	scripts/contained $(BIN)/python -m bench.wait
 
 screenshot: $(READY)  ## draw the picture in the README anew, from a real run
 	$(BIN)/python scripts/screenshot.py

@@ -269,7 +269,7 @@ def test_a_directory_is_free_when_its_holder_is_dead(home: Home) -> None:
     first = home.launch(LONG)
     end_by_key(home.launch_of(first).child)
     until(lambda: home.session(first)["status"] == "stopped")
-    home.launch("x")
+    assert home.launch("x") != first
 
 
 # Hooks

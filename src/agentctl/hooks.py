@@ -13,6 +13,7 @@ import time
 
 from agentctl import stores
 from agentctl.errors import AgentctlError
+from agentctl.launches import sync_folder
 from agentctl.model import Value
 from agentctl.stores import moment, text_or_none
 
@@ -258,14 +259,6 @@ def mark_completed(folder: str) -> bool:
         said = f"{path}: {error.strerror}; without this mark {ON_COMPLETE} is not run: make room, and run it yourself"
         raise AgentctlError(said) from error
     return True
-
-
-def sync_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def note(folder: str, name: str, result: HookResult) -> bool:

@@ -85,6 +85,15 @@ def not_ours(folder: str) -> str | None:
     return None
 
 
+def sync_folder(folder: str) -> None:
+    """What was renamed or linked into it is there after a power cut, too."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def reserve(env: Mapping[str, str]) -> Reserved:
     """A new launch id and its folder: the folder is what makes the id unique."""
     state, launches = state_folder(env), launches_folder(env)

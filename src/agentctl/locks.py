@@ -15,7 +15,7 @@ from agentctl import stores
 from agentctl.busy import ANCESTOR, BLOCKS, WARNS, Conflict, Lock, conflicts
 from agentctl.errors import NotFound, Refused, UsageError
 from agentctl.flocks import Flock
-from agentctl.launches import OWNER, make_private, not_ours, state_folder
+from agentctl.launches import OWNER, make_private, not_ours, state_folder, sync_folder
 from agentctl.model import Problem
 from agentctl.stores import moment, text_or_none
 
@@ -131,14 +131,6 @@ def write(path: str, facts: dict[str, Any]) -> None:
     finally:
         os.unlink(temporary)
     sync_folder(folder)
-
-
-def sync_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def utc(at: float) -> str:
