@@ -89,13 +89,17 @@ def run(argv: list[str]) -> int:
 
 def sweep() -> None:
     """What has outlived its time among our own files goes, a little with each command."""
+    from agentctl import launches
+
+    if not os.path.isdir(launches.launches_folder(os.environ)):
+        return  # nothing was ever launched: nothing more is imported
     import time
 
     from agentctl import config, retention
 
     env, now = os.environ, time.time()
     if retention.is_due(env, now, config.retention(env) or retention.RETENTION):
-        from agentctl import launches, processes
+        from agentctl import processes
 
         retention.sweep_as_configured(env, processes.snapshot({launches.MARKER}), now)
         retention.note_sweep(env)
