@@ -87,8 +87,10 @@ def test_one_that_was_reaped_takes_no_signal(spawn: Spawn) -> None:
 def test_suspended(spawn: Spawn) -> None:
     child = spawn()
     handle = opened(true_key(child.pid))
+    assert not handle.suspended()
     child.send_signal(signal.SIGSTOP)
     until(handle.suspended)
+    assert handle.alive()
     child.send_signal(signal.SIGCONT)
     until(lambda: not handle.suspended())
     handle.close()

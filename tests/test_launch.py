@@ -162,6 +162,15 @@ def test_permissions_are_the_agents_own_unless_said_otherwise(home: Home) -> Non
     home.until_status(free, "done")
 
 
+def with_program(home: Home, name: str, script: str) -> dict[str, str]:
+    """An environment in whose PATH a script stands under this name."""
+    path = home.folder / "bin" / name
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {**home.env, "PATH": f"{path.parent}:{home.env['PATH']}"}
+
+
 # What goes wrong
 
 WRONG: dict[str, tuple[list[str], int | tuple[int, ...], str]] = {
@@ -202,12 +211,8 @@ def test_a_missing_program_is_named_and_nothing_is_made(home: Home) -> None:
 
 
 def test_an_agent_that_dies_first_is_an_error_with_its_last_words(home: Home) -> None:
-    bin = home.folder / "bin"
-    bin.mkdir()
-    program = bin / "codex"
-    program.write_text("#!/bin/sh\necho starting\necho 'not logged in' >&2\nexit 3\n")
-    program.chmod(0o755)
-    found = home.agentctl("launch", "codex", "-p", "x", env={**home.env, "PATH": f"{bin}:{home.env['PATH']}"})
+    env = with_program(home, "codex", "echo starting; echo 'not logged in' >&2; exit 3")
+    found = home.agentctl("launch", "codex", "-p", "x", env=env)
     assert (found.returncode, found.stdout) == (1, "")
     assert "exit code 3" in found.stderr
     assert "not logged in" in found.stderr
@@ -216,12 +221,7 @@ def test_an_agent_that_dies_first_is_an_error_with_its_last_words(home: Home) ->
 
 
 def test_an_id_that_does_not_come(home: Home) -> None:
-    bin = home.folder / "bin"
-    bin.mkdir()
-    program = bin / "codex"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o755)
-    env = {**home.env, "PATH": f"{bin}:{home.env['PATH']}"}
+    env = with_program(home, "codex", "exec sleep 60")
     found = home.agentctl("launch", "codex", "-p", "x", "--id-timeout", "1s", env=env)
     assert (found.returncode, found.stdout) == (124, "")
     (launch,) = home.launches()
@@ -230,12 +230,7 @@ def test_an_id_that_does_not_come(home: Home) -> None:
 
 
 def test_progress_is_told_while_the_id_does_not_come(home: Home) -> None:
-    bin = home.folder / "bin"
-    bin.mkdir()
-    program = bin / "codex"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o755)
-    env = {**home.env, "PATH": f"{bin}:{home.env['PATH']}"}
+    env = with_program(home, "codex", "exec sleep 60")
     found = home.agentctl("launch", "codex", "-p", "x", "--id-timeout", "2s", env=env)
     assert "waiting for its session id" in found.stderr
 
