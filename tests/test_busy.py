@@ -137,7 +137,7 @@ def test_our_own_ancestor(
 ) -> None:
     found = see(fact, ancestors=ancestors)
     assert [one.kind for one in found] == expected
-    assert ("a directory of its own" in found[0].why) == (expected == ANCESTOR)
+    assert ("--worktree" in found[0].why) == (expected == ANCESTOR)
 
 
 def test_the_words() -> None:

@@ -33,13 +33,13 @@ STEPS = (
     "os.posix_spawn",
     "agentctl.launching.listen",
     "agentctl.launching.outcome",
-    "agentctl.control.await_session",
-    "agentctl.control.id_in",
+    "agentctl.control.await_sessions",
+    "agentctl.awaiting.id_in",
     "agentctl.hooks.run",
 )
 DRIVER = """
 import importlib, os, signal, sys
-from agentctl import control, hooks, launches, launching, locks
+from agentctl import awaiting, control, hooks, launches, launching, locks
 from agentctl.cli import run
 path, when, *words = sys.argv[1:]
 module, name = path.rsplit(".", 1)
@@ -113,7 +113,7 @@ def test_the_command_is_killed(home: Home, step: str, when: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", ["agentctl.control.check_directory", "os.posix_spawn", "agentctl.control.id_in"])
+@pytest.mark.parametrize("step", ["agentctl.control.check_directory", "os.posix_spawn", "agentctl.awaiting.id_in"])
 def test_a_resume_is_killed(home: Home, step: str, when: str) -> None:
     id = home.launch("one")
     home.until_status(id, "done")

@@ -80,7 +80,7 @@ def conflicts(
         if where:
             found.append(Conflict(WARNS, holder.who, why))
         elif keys.intersection(holder.keys) or holder.pid in pids:
-            why = f"{holder.agent} {holder.who} is what started this command; give its helper a directory of its own"
+            why = f"{holder.agent} {holder.who} is what started this command; give its helper a --worktree"
             found.append(Conflict(ANCESTOR, holder.who, why))
         else:
             found.append(Conflict(BLOCKS if holder.blocks else WARNS, holder.who, why))

@@ -1,21 +1,22 @@
-"""Launch and resume: prove that it may be started, start it, and find out which session it is.
+"""Launch and resume: prove that it may be started, make its worktree, start it, and find out which session it is.
 
-There is no id but the agent's own. It is known once the agent's own store, or its output, shows it.
+prepare    everything is checked, nothing is made
+begin      the worktree is made, the agent is started; what fails before that is taken back
+await_sessions (awaiting.py)     of one launch, or of many at once
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 
-from agentctl import busy, hooks, launched, launches, launching, locks
-from agentctl.agents import load, load_control
-from agentctl.errors import AgentctlError, LaunchFailed, Refused, TimedOut
+from agentctl import busy, hooks, launches, launching, locks, worktrees
+from agentctl.agents import load_control
+from agentctl.awaiting import ID_PATIENCE, Begun, await_sessions
+from agentctl.errors import AgentctlError, LaunchFailed, Refused
 from agentctl.model import ALIVE, GONE, Value
-from agentctl.recipes import Task
+from agentctl.recipes import Recipe, Task
 from agentctl.sessions import Scope, examine, settled_look
-from agentctl.watching import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +26,9 @@ if TYPE_CHECKING:
     from agentctl.hooks import HookResult
     from agentctl.launching import Started
     from agentctl.model import Launch, Session
-    from agentctl.recipes import Recipe
-    from agentctl.sessions import Look
-    from agentctl.world import World
 
     Tell = Callable[[str], None]
 
-ID_PATIENCE = 60.0
-SAY_AFTER = 1.0  # seconds of silence before the person is told what is waited for
-LAST_LINES, LAST_BYTES = 10, 4096
 COMMAND = (sys.executable, "-P", "-m", "agentctl")  # ourselves, for the runner
 OVER = "_over"  # the verb that the runner asks: cli/over.py
 
@@ -55,17 +50,60 @@ class Request(Value):
     id_patience: float = ID_PATIENCE
     force: bool = False
     session: Session | None = None  # the one to go on with
+    worktree: worktrees.Plan | None = None  # to be made for it; then `cwd` is in there
+    slot: str | None = None  # its name among the launches of its group
+
+
+class Prepared(Value):
+    """A request that nothing is known to stand against."""
+
+    request: Request
+    recipe: Recipe
 
 
 def launch(request: Request, env: Mapping[str, str], tell: Tell) -> Session:
     """`env` is our own. Raises LaunchFailed, TimedOut (the agent is left running), Refused, NotFound, UsageError."""
-    control = load_control(request.agent)
-    recipe = control.start(task_of(request))
-    started = start(request, recipe, env, tell)
-    found = await_session(request, recipe, started, env, tell)
-    if recipe.session_id is not None and found.id != recipe.session_id:
-        tell(f"{request.agent} took another id than {recipe.session_id}: it is on {found.id}")
-    return found
+    begun = begin(prepare(request), env, tell)
+    (_, found), *_ = await_sessions([begun], env, tell)
+    if not isinstance(found, AgentctlError):
+        if begun.session_id is not None and found.id != begun.session_id:
+            tell(f"{request.agent} took another id than {begun.session_id}: it is on {found.id}")
+        return found
+    if isinstance(found, LaunchFailed):
+        give_back(request, found, env, tell)
+    raise found
+
+
+def prepare(request: Request) -> Prepared:
+    """Raises UsageError and NotFound for what can be known to go wrong before anything is made."""
+    recipe = load_control(request.agent).start(task_of(request))
+    launching.executable(recipe.argv[0], {**request.env, **(recipe.env or {})}, request.cwd)
+    if request.worktree is None and not os.path.isdir(request.cwd):
+        raise AgentctlError(f"{request.cwd}: not a directory; --cwd says where the agent is to work")
+    return Prepared(request, recipe)
+
+
+def begin(prepared: Prepared, env: Mapping[str, str], tell: Tell) -> Begun:
+    """What was made for an agent that could not be started is taken back."""
+    request, recipe = prepared.request, prepared.recipe
+    if recipe.said:
+        tell(recipe.said)
+    if request.worktree is not None:
+        worktrees.make(request.worktree, env)
+    try:
+        started = start(request, recipe, env, tell)
+    except AgentctlError as error:  # not Ctrl-C: then it may have been started
+        give_back(request, error, env, tell)
+        raise
+    return Begun(request.agent, request.cwd, request.env, recipe.session_id, request.id_patience, started)
+
+
+def give_back(request: Request, error: AgentctlError, env: Mapping[str, str], tell: Tell) -> None:
+    """The worktree of an agent that does not run, unless there is work in it. What may still run keeps it."""
+    if request.worktree is None or (isinstance(error, LaunchFailed) and error.perhaps):
+        return
+    if (why := worktrees.undo(request.worktree, env)) is not None:
+        tell(f"the worktree is left: {why}")
 
 
 def resume(id: str, request_of: Callable[[Session], Request], env: Mapping[str, str], tell: Tell) -> Session:
@@ -109,12 +147,6 @@ def task_of(request: Request) -> Task:
 
 def start(request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell) -> Started:
     """The directory is ours alone from the look at who works there until our launch can be seen by others."""
-    agent_env = {**request.env, **(recipe.env or {})}
-    launching.executable(recipe.argv[0], agent_env, request.cwd)  # or NotFound, before anything is made
-    if not os.path.isdir(request.cwd):
-        raise AgentctlError(f"{request.cwd}: not a directory; --cwd says where the agent is to work")
-    if recipe.said:
-        tell(recipe.said)
     with locks.gate(env, request.cwd):
         check_directory(request, env, tell)
         reserved = launches.reserve(env)
@@ -122,12 +154,14 @@ def start(request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell) 
             agent=request.agent,
             argv=recipe.argv,
             cwd=request.cwd,
-            env=agent_env,
+            env={**request.env, **(recipe.env or {})},
             input=recipe.input,
             prompt=request.prompt,
             group=request.group,
             spec=request.spec,
             hooks=request.hooks,
+            worktree=request.worktree,
+            slot=request.slot,
             session_id=recipe.session_id,
             one_shot=True,
             time_limit=request.time_limit,
@@ -161,101 +195,6 @@ def check_directory(request: Request, env: Mapping[str, str], tell: Tell) -> Non
         if conflict.kind != locks.WARNS and not request.force:
             raise Refused(f"{directory}: {conflict.why}; wait for it, use another directory, or --force")
         tell(f"{directory}: {conflict.why}")
-
-
-# Which session it is
-
-
-def await_session(request: Request, recipe: Recipe, started: Started, env: Mapping[str, str], tell: Tell) -> Session:
-    begun = time.monotonic()
-    deadline = begun + request.id_patience
-    told = False
-    written = [os.path.join(started.folder, name) for name in (launches.OUTPUT, launches.EXITS)]
-    with Watch() as watch:
-        while True:
-            known = recipe.session_id or launched.printed_in(started.folder, request.agent)
-            look = settled_look(Scope(agents=(request.agent,), prefix=known), env)
-            id = id_in(look.world, started.launch_id)
-            if id is not None:
-                return session_in(look, id, env)
-            if watch.cover([started.child, started.runner], [*written, *signs(request, known, look)]):
-                continue
-            if not launched.may_live(look.world, request.agent, started.child, started.runner):
-                raise died(request, started)
-            now = time.monotonic()
-            if now >= deadline:
-                raise TimedOut(
-                    f"{request.agent} (pid {started.child.pid}) has not named its session within "
-                    f"{request.id_patience:g} s; it is left running: `agentctl stop {started.launch_id}` ends it"
-                )
-            if not told and now - begun >= SAY_AFTER:
-                told = True
-                tell(f"{request.agent} runs (pid {started.child.pid}); waiting for its session id")
-            watch.sleep(deadline if told else min(deadline, begun + SAY_AFTER))
-
-
-def id_in(world: World, launch_id: str) -> str | None:
-    """The session that a launch is on by the agent's own store. Our own record of the launch is no proof of it."""
-    one = next((one for one in world.launches if one.launch.id == launch_id), None)
-    if one is None:
-        return None
-    records = {record.id: record for record in world.records if record.agent == one.launch.agent}
-    named = [
-        link.id
-        for link in world.links
-        if link.agent == one.launch.agent and link.key in one.agents and link.path != one.launch.path
-    ]
-    if one.session_id in named:
-        return one.session_id
-    tops = [id for id in named if id not in records or records[id].parent is None]  # its sub-agents are its, too
-    if tops:
-        return tops[0]
-    record = records.get(one.session_id or "")
-    is_new = record is not None and (record.updated_at or 0.0) >= one.launch.created_at
-    return one.session_id if is_new else None
-
-
-def session_in(look: Look, id: str, env: Mapping[str, str]) -> Session:
-    """As it was judged; anew if it is another one than was looked for."""
-    found = next((session for session in look.answer.sessions if session.id == id), None)
-    return found or examine(id, env).answer.sessions[0]
-
-
-def signs(request: Request, known: str | None, look: Look) -> list[str]:
-    """What changes when the agent writes who it is."""
-    agent = load(request.agent)
-    found: list[str] = []
-    for root in agent.roots(request.env):
-        path = os.path.normpath(os.path.join(request.cwd, root))
-        if (request.agent, path) in look.stalled:
-            continue  # nothing that touches it comes back
-        store = agent.open_store(path)
-        try:
-            store.survey()
-            found += store.watched(known or "")
-        except OSError:
-            found.append(path)  # it is not there yet
-    return found
-
-
-def died(request: Request, started: Started) -> LaunchFailed:
-    end = next((one for one in launches.exits_in(started.folder) if one.direct), None)
-    how = "nobody saw how" if end is None else end.signal or f"exit code {end.exit_code}"
-    lines = last_lines(os.path.join(started.folder, launches.OUTPUT))
-    said = "it printed nothing" if not lines else "its last lines:\n" + "\n".join(f"  {line}" for line in lines)
-    return LaunchFailed(
-        f"{request.agent} ended before its session was known ({how}); {said}", started.launch_id, step="session"
-    )
-
-
-def last_lines(path: str) -> list[str]:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_BYTES))
-            text = file.read(LAST_BYTES).decode(errors="replace")
-    except OSError:
-        return []
-    return [line for line in text.splitlines() if line.strip()][-LAST_LINES:]
 
 
 # Hooks

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from agentctl import commands
+from agentctl.commands import last_line
 from agentctl.errors import AgentctlError, UsageError
 from agentctl.model import Value
 
@@ -96,41 +98,11 @@ def repository_of(address: str) -> str | None:
 
 
 def run(argv: list[str], cwd: str, env: Mapping[str, str], patience: float | None = None) -> tuple[int, str, str]:
-    """A command that is asked a question: without a terminal, and ended with what it started when it takes too long."""
-    import signal
-    import subprocess
-
-    patience = PATIENCE if patience is None else patience
     try:
-        child = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        if error.filename == cwd:
-            raise UsageError(f"{cwd}: no such directory") from None
+        ran = commands.run(argv, cwd, env, PATIENCE if patience is None else patience)
+    except commands.Missing as error:
         where = f"https://cli.{PUBLIC_HOST}" if argv[0] == "gh" else "https://git-scm.com"
-        raise AgentctlError(f"{argv[0]} is not in PATH; install it ({where}), {WITHOUT}") from None
-    except OSError as error:
-        raise AgentctlError(f"{argv[0]} cannot be run: {error.strerror}; {WITHOUT[3:]}") from error
-    with child:
-        try:
-            out, err = child.communicate(timeout=patience)
-        except BaseException as error:
-            if child.returncode is None:  # not reaped: nobody else can have its number
-                os.killpg(child.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                said = f"{argv[0]} has not answered in {patience:g} s"
-                raise AgentctlError(f"{said}; try `{' '.join(argv)}` yourself, {WITHOUT}") from None
-            raise
-    return child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
-
-
-def last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return "".join(char for char in lines[-1] if char.isprintable())[:500] if lines else ""
+        raise AgentctlError(f"{error}; install it ({where}), {WITHOUT}") from None
+    except commands.TooSlow as error:
+        raise AgentctlError(f"{error}; try `{' '.join(argv)}` yourself, {WITHOUT}") from None
+    return ran.code, ran.out.decode(errors="replace"), ran.err.decode(errors="replace")

@@ -206,6 +206,10 @@ def parse(id: str, facts: dict[str, Any], path: str) -> Launch:
         if isinstance(hooks, dict)
         else (),
         worktree=text_or_none(facts.get("worktree")),
+        branch=text_or_none(facts.get("branch")),
+        base=text_or_none(facts.get("base")),
+        repository=text_or_none(facts.get("repository")),
+        slot=text_or_none(facts.get("slot")),
         session_id=text_or_none(facts.get("session_id")),
         time_limit=float(limit) if isinstance(limit, (int, float)) and 0 < limit < 1e12 else None,
         path=path,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from agentctl.worktrees import Plan
+
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runner.py")
 PATIENCE = 30.0  # for a runner to say how it went; it takes 50 ms
 REPORT_LIMIT = 64 * 1024
@@ -43,7 +45,8 @@ class Order(Value):
     group: str | None = None
     spec: str | None = None
     hooks: Mapping[str, str] | None = None
-    worktree: str | None = None
+    worktree: Plan | None = None  # made for it
+    slot: str | None = None
     session_id: str | None = None
     one_shot: bool = False
     time_limit: float | None = None
@@ -166,7 +169,11 @@ def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[st
         "group": order.group,
         "spec": order.spec,
         "hooks": dict(order.hooks) if order.hooks else None,
-        "worktree": order.worktree,
+        "worktree": order.worktree.path if order.worktree else None,
+        "branch": order.worktree.branch if order.worktree else None,
+        "base": order.worktree.base if order.worktree else None,
+        "repository": order.worktree.repository if order.worktree else None,
+        "slot": order.slot,
         "session_id": order.session_id,
         "headless": headless,
         "one_shot": order.one_shot,

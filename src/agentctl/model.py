@@ -292,7 +292,11 @@ class Launch(Value):
     group: str | None = None
     spec: str | None = None
     hooks: tuple[tuple[str, str], ...] = ()
-    worktree: str | None = None
+    worktree: str | None = None  # that was made for it, with this branch
+    branch: str | None = None
+    base: str | None = None  # the commit that it began with
+    repository: str | None = None  # its git folder
+    slot: str | None = None  # its name in its group
     session_id: str | None = None  # where it was chosen by us
     time_limit: float | None = None
     path: str | None = None
