@@ -32,8 +32,9 @@ bench: $(READY)  ## CPU of the commands as a ratio to bare python
 	scripts/contained $(BIN)/python -m bench.launch
 	scripts/contained $(BIN)/python -m bench.wait
 
-screenshot: $(READY)  ## draw the picture in the README anew, from a real run
-	$(BIN)/python scripts/screenshot.py
+screenshot: $(READY)  ## draw the pictures in the README anew, from real runs
+	$(BIN)/python -m scripts.screenshot
+	scripts/contained $(BIN)/python -m scripts.recording
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
