@@ -13,8 +13,9 @@ import pytest
 
 from agentctl import launches
 from agentctl.errors import NotFound, Refused
-from agentctl.launching import executable, redact, redact_text
+from agentctl.launching import executable
 from agentctl.model import Launch, Problem, ProcessKey
+from agentctl.redaction import redact, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

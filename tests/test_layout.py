@@ -29,6 +29,8 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 ORDER = (
     "model",
     "errors",
+    "private",
+    "redaction",
     "durations",
     "config",
     "processes",

@@ -13,8 +13,8 @@ import time
 
 from agentctl import stores
 from agentctl.errors import AgentctlError
-from agentctl.launches import sync_folder
 from agentctl.model import Value
+from agentctl.private import sync_folder
 from agentctl.stores import moment, text_or_none
 
 TYPE_CHECKING = False

@@ -13,12 +13,12 @@ No status is in any of them.
 from __future__ import annotations
 
 import os
-import stat
 import time
 
 from agentctl import stores
 from agentctl.errors import NotFound, Refused
 from agentctl.model import Exit, Launch, Problem, ProcessKey, Value
+from agentctl.private import make_private, not_ours
 from agentctl.stores import moment, text_or_none, whole_number
 
 TYPE_CHECKING = False
@@ -57,41 +57,6 @@ def state_folder(env: Mapping[str, str]) -> str:
 
 def launches_folder(env: Mapping[str, str]) -> str:
     return os.path.join(state_folder(env), "launches")
-
-
-def make_private(folder: str) -> None:
-    """Make a folder that only we can look into, with its parents; what is there already must be ours alone."""
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        pass
-    if (why := not_ours(folder)) is not None:
-        raise Refused(f"{folder}: {why}; make it yours alone, or set AGENTCTL_HOME to another folder")
-
-
-def not_ours(folder: str) -> str | None:
-    """Why what is written here could come from, or be taken by, somebody else. A link counts as what it leads to, if
-    it was us who made it."""
-    link, found = os.lstat(folder), os.stat(folder)
-    if not stat.S_ISDIR(found.st_mode):
-        return "not a folder"
-    if found.st_uid != os.geteuid():
-        return f"it belongs to another user (uid {found.st_uid})"
-    if link.st_uid != os.geteuid():
-        return f"it is a link that another user made (uid {link.st_uid})"
-    if found.st_mode & 0o022:
-        return f"others can write to it (mode {stat.S_IMODE(found.st_mode):o})"
-    return None
-
-
-def sync_folder(folder: str) -> None:
-    """What was renamed or linked into it is there after a power cut, too."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def reserve(env: Mapping[str, str]) -> Reserved:

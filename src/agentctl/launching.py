@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import select
 import sys
 import time
@@ -14,10 +13,11 @@ from agentctl import launches
 from agentctl.errors import LaunchFailed, NotFound, Refused, UsageError
 from agentctl.launches import MARKER, Reserved
 from agentctl.model import Launch, ProcessKey, Value
+from agentctl.redaction import holds_secret, redact, redact_text, shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Any, Self
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runner.py")
 PATIENCE = 30.0  # for a runner to say how it went; it takes 50 ms
 REPORT_LIMIT = 64 * 1024
-PROMPT_KEPT, WORD_KEPT = 64 * 1024, 4 * 1024  # characters: to be shown to people, not to be run again
+PROMPT_KEPT = 64 * 1024  # characters: to be shown to people, not to be run again
 ORDER, REPORT = ".order.json", ".report"
 STDIN_OF_THE_RUNNER, STDOUT_OF_THE_RUNNER, REPORT_OF_THE_RUNNER, INPUT_OF_THE_AGENT = range(4)
 FREE_OF_STANDARD = 10
@@ -159,6 +159,12 @@ def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[st
     for text in (*order.argv, order.cwd, *env, *env.values()):
         if "\0" in text:
             raise UsageError("a NUL byte cannot be in an argument or a variable; take it out, or use a file")
+    for name, command in (order.hooks or {}).items():
+        if holds_secret(command):
+            raise UsageError(
+                f"{name} has what looks like a key in it, and would be kept in a file; "
+                "put the key into a variable, and $NAME into the command"
+            )
     facts = {
         "id": reserved.id,
         "agent": order.agent,
@@ -317,41 +323,3 @@ def remove(path: str) -> None:
         os.unlink(path)
     except OSError:
         pass
-
-
-# Secrets: known patterns only. The folder is private; this is for what people paste from it.
-
-REDACTED = "[redacted]"
-KEYS = re.compile(
-    r"\b(sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|hf_|npm_|pypi-)[A-Za-z0-9_\-]{8,}"
-    r"|\b(eyJ)[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-.]{10,}"
-)
-AUTHORIZATION = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9_\-.+/=]{8,}", re.IGNORECASE)
-IN_ADDRESS = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
-ASSIGNED = re.compile(
-    r"([\w.\-]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)[\w.\-]*=)(.+)", re.IGNORECASE | re.DOTALL
-)
-SECRET_FLAG = re.compile(r"--?(?:\w+[-_])*(?:api-?key|key|token|secret|password|passwd|credentials?)", re.IGNORECASE)
-
-
-def redact(argv: Sequence[str]) -> list[str]:
-    found, hide = [], False
-    for word in argv:
-        if hide and not word.startswith("-"):
-            found.append(REDACTED)
-        elif (assigned := ASSIGNED.fullmatch(word)) is not None:
-            found.append(assigned[1] + REDACTED)
-        else:
-            found.append(shortened(redact_text(word), WORD_KEPT))
-        hide = SECRET_FLAG.fullmatch(word) is not None
-    return found
-
-
-def redact_text(text: str) -> str:
-    text = KEYS.sub(lambda match: (match[1] or match[2]) + REDACTED, text)
-    text = AUTHORIZATION.sub(lambda match: f"{match[1]} {REDACTED}", text)
-    return IN_ADDRESS.sub(lambda match: f"{match[1]}{REDACTED}@", text)
-
-
-def shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else text[:length] + "…"

@@ -15,8 +15,9 @@ from agentctl import stores
 from agentctl.busy import ANCESTOR, BLOCKS, WARNS, Conflict, Lock, conflicts
 from agentctl.errors import NotFound, Refused, UsageError
 from agentctl.flocks import Flock
-from agentctl.launches import OWNER, make_private, not_ours, state_folder, sync_folder
+from agentctl.launches import OWNER, state_folder
 from agentctl.model import Problem
+from agentctl.private import make_private, not_ours, sync_folder
 from agentctl.stores import moment, text_or_none
 
 __all__ = ["ANCESTOR", "BLOCKS", "WARNS", "Conflict", "Lock", "acquire", "conflicts", "gate", "read_all", "release"]

@@ -11,7 +11,8 @@ import threading
 import time
 
 from agentctl import roots
-from agentctl.model import Value
+from agentctl.model import Problem, Value
+from agentctl.stores import is_session_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,14 +112,17 @@ def link_all(reading: Reading, live: list[tuple[Process, Details, str]], process
 
     def run() -> None:
         reading.incomplete = processes.incomplete_for(reading.store.root)
-        reading.links = reading.store.links(processes)
-        reading.supervisors = reading.store.supervisors(processes)
+        reading.links = [link for link in reading.store.links(processes) if usable_id(reading, link.id)]
+        reading.supervisors = [one for one in reading.store.supervisors(processes) if usable_id(reading, one.id)]
         linked = {link.key for link in reading.links}
         for process, details, claimed in live:
             if process.key not in linked or reading.agent.RUNS_MANY:
                 role = reading.store.role(process, details, claimed, processes)
                 started = processes.started_at(process.key)
-                reading.options[process.key] = role, reading.store.candidates(process, details, started)
+                options = reading.store.candidates(process, details, started)
+                if options.ids is not None:
+                    options.ids = tuple(id for id in options.ids if usable_id(reading, id))
+                reading.options[process.key] = role, options
             reading.progress += 1
 
     return run
@@ -134,6 +138,8 @@ def read_records(
     matches: set[str] = set()
 
     def read_one(id: str) -> None:
+        if not usable_id(reading, id):
+            return
         reading.asked.add(id)
         if id not in reading.records:
             record = reading.store.record(id, tokens=scope.tokens and matches == {id})
@@ -198,6 +204,16 @@ def read_copies(
         ]
 
     return run
+
+
+def usable_id(reading: Reading, id: str) -> bool:
+    """What a store calls a session, and cannot be one: told, and not followed."""
+    if is_session_id(id):
+        return True
+    reading.store.problems.append(
+        Problem(reading.agent.NAME, f"no name for a session: {id[:80]!r}", reading.store.root)
+    )
+    return False
 
 
 def surely_gone(link: Link, reading: Reading, processes: Processes) -> bool:

@@ -15,10 +15,10 @@ from agentctl.launches import (
     is_id,
     launches_folder,
     made_at,
-    not_ours,
     read_folder,
 )
 from agentctl.model import Launch, Value
+from agentctl.private import not_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

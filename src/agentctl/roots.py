@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import os
 
-from agentctl import config
+from agentctl import config, stores
+from agentctl.errors import Refused
+from agentctl.private import make_private, not_ours, replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,11 +37,11 @@ def known(agents: Iterable[Agent], env: Mapping[str, str]) -> dict[str, list[str
 def recall(env: Mapping[str, str]) -> dict[str, list[str]]:
     """Roots that were seen in the environment of live agents. A cache: whatever is wrong with it, it is only empty."""
     try:
-        with open(os.path.join(config.cache_folder(env), REMEMBERED), "rb") as file:
-            table = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(table, dict):
+        folder = config.cache_folder(env)
+        table = stores.read_json(os.path.join(folder, REMEMBERED))
+        if not_ours(folder) is not None:
+            return {}  # somebody else would say what we read
+    except (OSError, stores.Torn):
         return {}
     return {
         str(agent): [path for path in paths if isinstance(path, str) and os.path.isabs(path)]
@@ -55,13 +57,9 @@ def remember(seen: Mapping[str, Iterable[str]], env: Mapping[str, str]) -> None:
     folder = config.cache_folder(env)
     path = os.path.join(folder, REMEMBERED)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        temporary = f"{path}.{os.getpid()}"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8") as file:
-            json.dump(merged, file)
-        os.replace(temporary, path)
-    except OSError:
+        make_private(folder)
+        replace_file(path, json.dumps(merged).encode())
+    except (OSError, Refused):
         pass
 
 

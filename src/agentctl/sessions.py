@@ -27,6 +27,7 @@ from agentctl.readings import (
     survey,
     without_copies,
 )
+from agentctl.redaction import redact_text
 from agentctl.world import World
 
 __all__ = ["RECENT", "Scope", "count_stored", "one", "open_store_of", "query"]
@@ -155,7 +156,7 @@ def look(
     )
     world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
-    shown = tuple(with_host(session, processes) for session in judged.sessions if in_scope(session, scope))
+    shown = tuple(fit_to_show(session, processes) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
     problems += launch_problems
@@ -212,6 +213,19 @@ def in_scope(session: Session, scope: Scope) -> bool:
     if session.process != GONE:
         return True
     return scope.since is not None and (session.updated_at or 0.0) >= scope.since
+
+
+def fit_to_show(session: Session, processes: Processes) -> Session:
+    session = with_host(session, processes)
+    secrets = {
+        name: redact_text(text)
+        for name in ("reason", "error", "waiting_for")
+        if (text := getattr(session, name)) is not None
+    }
+    evidence = tuple(
+        fact if (told := redact_text(fact.fact)) == fact.fact else fact._replace(fact=told) for fact in session.evidence
+    )
+    return session._replace(**secrets, evidence=evidence)
 
 
 def with_host(session: Session, processes: Processes) -> Session:

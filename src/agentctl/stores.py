@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CHUNK = 64 * 1024
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
 TOO_LONG = b"(too long to be read)"  # stands for what was passed over
+ID_LENGTH = 200
 TORN_TRIES = 4
 TORN_PAUSE = 0.004
 LATEST_MOMENT = 253402214400.0  # 9999-12-31: the last day that every clock and time zone can show
@@ -233,6 +234,17 @@ def utc_seconds(text: str) -> float:
     from datetime import datetime
 
     return datetime.fromisoformat(text).timestamp()
+
+
+def is_session_id(text: str) -> bool:
+    """Could it be the name of a session? It becomes part of paths and of what people type: one that could lead out of
+    its store, be taken for an option, or play tricks on a terminal is none."""
+    return (
+        0 < len(text) <= ID_LENGTH
+        and text.isprintable()
+        and not text.startswith(("-", "."))
+        and not any(char in "/\\" or char.isspace() for char in text)
+    )
 
 
 def text_or_none(value: object) -> str | None:

@@ -10,7 +10,7 @@ from agentctl.errors import AgentctlError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, HelpFormatter, Namespace
-    from typing import Protocol
+    from typing import NoReturn, Protocol
 
     class Verb(Protocol):
         EPILOG: str
@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
     except AgentctlError as error:
         if os.environ.get("AGENTCTL_DEBUG"):
             raise
-        print(f"agentctl: {error}", file=sys.stderr)
+        complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -83,8 +83,17 @@ def run(argv: list[str]) -> int:
             raise
         path = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
         what = f"{type(error).__name__}: {error}{path}"
-        print(f"agentctl: {what}; run again with AGENTCTL_DEBUG=1 and report what it shows", file=sys.stderr)
+        complain(f"{what}; run again with AGENTCTL_DEBUG=1 and report what it shows")
         return 1
+
+
+def complain(message: str) -> None:
+    """What failed may quote what an agent, a file or the caller wrote: none of it is obeyed by a terminal."""
+    from agentctl.cli.output import plain
+    from agentctl.redaction import redact_text
+
+    for index, line in enumerate(redact_text(message).split("\n")):
+        print(plain(line) if index else f"agentctl: {plain(line)}", file=sys.stderr)
 
 
 def sweep() -> None:
@@ -108,10 +117,16 @@ def sweep() -> None:
 def dispatch(argv: list[str]) -> int:
     import argparse
 
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            from agentctl.cli.output import plain
+
+            super().error(plain(message))  # it quotes what was typed, or pasted
+
     name = ALIASES.get(argv[0], argv[0]) if argv else ""
     if name in VERBS or name in FOR_RUNNERS:
         verb = load(name)
-        parser = argparse.ArgumentParser(
+        parser = Parser(
             prog=f"agentctl {name}",
             description={**VERBS, **FOR_RUNNERS}[name][1],
             epilog=verb.EPILOG,
@@ -125,7 +140,7 @@ def dispatch(argv: list[str]) -> int:
             words, flags = words[:cut], words[cut + 1 :]
         return verb.run(parser.parse_args(words, argparse.Namespace(flags=flags)))
     commands = "\n".join(f"  {verb:<11} {help}" for verb, (_, help) in VERBS.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="agentctl",
         usage="agentctl [-h] [--version] COMMAND ...",
         description=f"Supervise every coding agent on this machine: a list you can believe.\n\ncommands:\n{commands}",

@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
         codes.append(outcome.exit_code)
         shown.append(outcome_json(outcome))
         if outcome.outcome == stopping.ERROR:
-            print(f"agentctl: {outcome.said}", file=sys.stderr)
+            print(f"agentctl: {output.plain(outcome.said)}", file=sys.stderr)
         elif not args.json:
             print(line(outcome), flush=True)
     if args.json:
