@@ -12,6 +12,7 @@ from typing import NamedTuple
 COLUMNS = 118
 LINE, LETTER, MARGIN = 19, 8.43, 16
 COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#f2cc60", "35": "#d2a8ff", "36": "#79c0ff"}
+PROMPT = re.compile(r"(?:~\S* )?\$ ")
 SGR = re.compile(r"\x1b\[([0-9;]*)m")
 
 
@@ -65,8 +66,9 @@ def draw(lines: list[Shown]) -> str:
 
 
 def spans(line: str) -> str:
-    if line.startswith("$ "):
-        return f'<tspan fill="#8b949e">$</tspan><tspan fill="#ffffff" font-weight="bold">{escape(line[1:])}</tspan>'
+    if (prompt := PROMPT.match(line)) is not None:
+        typed = escape(line[prompt.end() :])
+        return f'<tspan fill="#8b949e">{prompt[0]}</tspan><tspan fill="#ffffff" font-weight="bold">{typed}</tspan>'
     found, style = [], ""
     for index, part in enumerate(SGR.split(line)):
         if index % 2:
