@@ -65,15 +65,17 @@ def argv_of(words: Sequence[str]) -> list[str]:
 
 
 def run(
-    cwd: str, *words: str, env: Mapping[str, str], patience: float | None = None, index: str | None = None
+    cwd: str,
+    *words: str,
+    env: Mapping[str, str],
+    patience: float | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> commands.Ran:
-    """However it ends. Raises GitFailed only where it could not be run, or not in time. `index`: the file to be taken
-    for the index."""
-    more = {"GIT_INDEX_FILE": index} if index else {}
+    """However it ends. Raises GitFailed only where it could not be run, or not in time. `more`: for this one alone."""
     seconds = PATIENCE if patience is None else patience
     try:
         for _ in range(TRIES):
-            ran = commands.run(argv_of(words), cwd, {**environment(env), **more}, seconds)
+            ran = commands.run(argv_of(words), cwd, {**environment(env), **(more or {})}, seconds)
             if ran.code == 0 or not all(part in ran.err for part in HALF_MADE):
                 break
             time.sleep(PAUSE)
@@ -84,11 +86,10 @@ def run(
         raise GitFailed(f"{cwd}: {error}; try `git {' '.join(words)}` there yourself") from None
 
 
-def stream(cwd: str, *words: str, env: Mapping[str, str], index: str | None = None) -> commands.Ran:
+def stream(cwd: str, *words: str, env: Mapping[str, str], more: Mapping[str, str] | None = None) -> commands.Ran:
     """The same, for as long as it takes; its output is ours."""
-    more = {"GIT_INDEX_FILE": index} if index else {}
     try:
-        return commands.stream(argv_of(words), cwd, {**environment(env), **more})
+        return commands.stream(argv_of(words), cwd, {**environment(env), **(more or {})})
     except commands.Missing as error:
         raise GitFailed(f"{error}; install git (https://git-scm.com)") from None
 

@@ -136,7 +136,8 @@ def read_records(
     def read_one(id: str) -> None:
         reading.asked.add(id)
         if id not in reading.records:
-            record = reading.store.record(id, tokens=scope.tokens and matches == {id})
+            meant = matches == {id} or id in (scope.ids or ())
+            record = reading.store.record(id, tokens=scope.tokens and meant)
             if record is not None:
                 reading.records[id] = with_freshness(record, reading, processes.taken_at, stamps)
         reading.progress += 1

@@ -27,9 +27,15 @@ OPERATIONS = {
 
 def changed_files(path: str, env: Mapping[str, str]) -> list[str] | None:
     """Tracked or not, submodules included; None: it cannot be told. What git is told to ignore is not among them."""
+    found = status(path, env)
+    return None if found is None else [name for _, name in found]
+
+
+def status(path: str, env: Mapping[str, str]) -> list[tuple[str, str]] | None:
+    """The same, each with git's two letters for it; ?? is a file that git does not know."""
     words = ("status", "--porcelain", "--no-renames", "--untracked-files=all", "--ignore-submodules=none", "-z")
     ran = git.run(path, *words, env=env, patience=git.CHECKOUT_PATIENCE)
-    return None if ran.code != 0 else [entry[3:] for entry in git.text(ran.out).split("\0") if entry]
+    return None if ran.code != 0 else [(entry[:2], entry[3:]) for entry in git.text(ran.out).split("\0") if entry]
 
 
 def ignored_files(path: str, env: Mapping[str, str]) -> list[str]:
