@@ -11,8 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from subprocess import Popen
+    from typing import IO, Any
 
 TO_TIDY_UP = 5.0  # seconds between SIGTERM and SIGKILL: git takes its lock files away on the first
+PAUSE = 0.05
 
 
 class Missing(AgentctlError):
@@ -35,17 +37,38 @@ class Ran(Value):
 
 
 def run(argv: Sequence[str], cwd: str, env: Mapping[str, str], patience: float, input: bytes = b"") -> Ran:
-    """Raises Missing, TooSlow, and UsageError where there is no such directory."""
+    """Raises Missing, TooSlow, and UsageError where there is no such directory. It is over when the program is: what it
+    leaves running in the background may keep its output open."""
+    with scratch() as out, scratch() as err:
+        with begin(argv, cwd, env, out, err, feed=bool(input)) as child:
+            supervise(child, argv[0], patience, input)
+        return Ran(child.returncode, whole(out), whole(err))
+
+
+def stream(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Ran:
+    """The same, with its output straight to ours: of any length, and as slowly as it is read."""
+    import sys
+
+    sys.stdout.flush()
+    with scratch() as err:
+        with begin(argv, cwd, env, sys.stdout, err) as child:
+            supervise(child, argv[0], None)
+        return Ran(child.returncode, b"", whole(err))
+
+
+def begin(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], out: IO[Any], err: IO[Any], *, feed: bool = False
+) -> Popen[bytes]:
     import subprocess
 
     try:
-        child = subprocess.Popen(
+        return subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=env,
-            stdin=subprocess.PIPE if input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
             start_new_session=True,
         )
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -56,28 +79,64 @@ def run(argv: Sequence[str], cwd: str, env: Mapping[str, str], patience: float, 
         raise Missing(f"{argv[0]} cannot be run: {error.strerror}") from error
     except ValueError as error:  # a NUL byte in a word
         raise UsageError(f"{argv[0]}: {error}") from error
-    with child:
-        try:
-            out, err = child.communicate(input or None, timeout=patience)
-        except BaseException as error:
-            end(child)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise TooSlow(f"{argv[0]} has not answered in {patience:g} s") from None
-            raise
-    return Ran(child.returncode, out, err)
+
+
+def supervise(child: Popen[bytes], name: str, patience: float | None, input: bytes = b"") -> None:
+    import subprocess
+
+    try:
+        child.communicate(input or None, timeout=patience)
+    except BaseException as error:
+        end(child)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise TooSlow(f"{name} has not answered in {patience:g} s") from None
+        raise
+
+
+def scratch() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("output"), "w+b", buffering=0)
+    from tempfile import TemporaryFile
+
+    return TemporaryFile(buffering=0)
+
+
+def whole(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 def end(child: Popen[bytes]) -> None:
-    """It is not reaped before: nobody else can have its number, nor that of its group."""
+    """It is not reaped before the last signal: nobody else can have its number, nor that of its group."""
     import signal
-    import subprocess
+    import time
 
+    if child.returncode is not None:
+        return
+    signal_group(child, signal.SIGTERM)
+    deadline = time.monotonic() + TO_TIDY_UP
+    while not has_ended(child) and time.monotonic() < deadline:
+        time.sleep(PAUSE)
+    time.sleep(PAUSE)  # what it had started was told at the same moment
+    signal_group(child, signal.SIGKILL)
+
+
+def signal_group(child: Popen[bytes], number: int) -> None:
     if child.returncode is None:
-        os.killpg(child.pid, signal.SIGTERM)
         try:
-            child.communicate(timeout=TO_TIDY_UP)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
+            os.killpg(child.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass  # only the dead are left in it
+
+
+def has_ended(child: Popen[bytes]) -> bool:
+    """It stays to be reaped, where the system lets us look without."""
+    if not hasattr(os, "waitid"):
+        return child.poll() is not None
+    try:
+        return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+    except ChildProcessError:
+        return True
 
 
 def last_line(text: str) -> str:

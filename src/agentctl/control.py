@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 
 from agentctl import busy, hooks, launches, launching, locks, worktrees
 from agentctl.agents import load_control
@@ -88,13 +89,17 @@ def begin(prepared: Prepared, env: Mapping[str, str], tell: Tell) -> Begun:
     request, recipe = prepared.request, prepared.recipe
     if recipe.said:
         tell(recipe.said)
-    if request.worktree is not None:
-        worktrees.make(request.worktree, env)
-    try:
-        started = start(request, recipe, env, tell)
-    except AgentctlError as error:  # not Ctrl-C: then it may have been started
-        give_back(request, error, env, tell)
-        raise
+    with ExitStack() as stack:
+        # Until others can see that somebody is there, the worktree is not taken away.
+        for hold in worktrees.kept(request.worktree.repository if request.worktree else request.cwd):
+            stack.enter_context(hold)
+        if request.worktree is not None:
+            worktrees.make(request.worktree, env)
+        try:
+            started = start(request, recipe, env, tell)
+        except AgentctlError as error:  # not Ctrl-C: then it may have been started
+            give_back(request, error, env, tell)
+            raise
     return Begun(request.agent, request.cwd, request.env, recipe.session_id, request.id_patience, started)
 
 

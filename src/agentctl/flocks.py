@@ -1,4 +1,4 @@
-"""The kernel's lock on a file: of one holder at a time, and free the moment that its holder ends, however it ends."""
+"""The kernel's lock on a file or a folder: free the moment that its holder ends, however it ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSE = 0.02
 
 
 class Flock:
-    """with Flock(path, seconds): ... Raises Refused when it is not free in time.
+    """Of one holder at a time. with Flock(path, seconds): ... Raises Refused when it is not free in time.
 
     The descriptor is not inherited by what is executed meanwhile. The file goes with the lock: so a file that was
     locked counts only if it still is the one of that name.
@@ -75,3 +75,46 @@ class Flock:
         owners = processes.snapshot().lock_owners(self._path)
         pids = ", ".join(str(owner.pid) for owner in owners)
         return f"another agentctl is at it, pid {pids}" if pids else "another agentctl is at it"
+
+
+class FolderLock:
+    """with FolderLock(folder, seconds, shared=...): ... Nothing is written: the folder itself is locked, by many who
+    share it or by one. Raises Refused when it is not free in time. Where the file system has no such locks (some
+    network ones), and where there is no such folder, it goes without."""
+
+    def __init__(self, folder: str, patience: float, *, shared: bool) -> None:
+        self._folder = folder
+        self._patience = patience
+        self._shared = shared
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        import fcntl
+
+        try:
+            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return self
+        how = (fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                fcntl.flock(self._fd, how)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    self.__exit__(None, None, None)
+                    raise Refused(
+                        f"{self._folder}: another agentctl makes or removes worktrees; try again in a moment"
+                    ) from None
+                time.sleep(PAUSE)
+                continue
+            except OSError:
+                pass
+            return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

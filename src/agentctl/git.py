@@ -6,13 +6,14 @@ What git says goes through bytes: a path or a branch has the encoding that its m
 from __future__ import annotations
 
 import os
+import time
 
 from agentctl import commands
 from agentctl.errors import AgentctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PATIENCE = 30.0  # for an answer
 CHECKOUT_PATIENCE = 600.0  # for a tree to be written, or taken away
@@ -33,6 +34,13 @@ OF_ANOTHER_REPOSITORY = (
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )
+# For a git folder itself: it need not be found, so safe.bareRepository has no say in it. Only for a repository that was
+# found by a look from inside of it: git asks who owns it then.
+HERE = "--git-dir=."
+SAID = ("fatal: ", "error: ")
+# For the moment in which another git makes a worktree, its folder is there without its files, and git dies of it.
+HALF_MADE, TRIES, PAUSE = (b"fatal: failed to read ", b"worktrees/", b"/commondir"), 60, 0.05
+HINT = "git config --global --add safe.directory "
 OURS = {
     "LC_ALL": "C",
     "LANGUAGE": "",
@@ -52,22 +60,45 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **OURS}
 
 
-def run(cwd: str, *words: str, env: Mapping[str, str], patience: float | None = None) -> commands.Ran:
-    """However it ends. Raises GitFailed only where it could not be run, or not in time."""
-    argv = ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *words]
+def argv_of(words: Sequence[str]) -> list[str]:
+    return ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *words]
+
+
+def run(
+    cwd: str,
+    *words: str,
+    env: Mapping[str, str],
+    patience: float | None = None,
+    more: Mapping[str, str] | None = None,
+) -> commands.Ran:
+    """However it ends. Raises GitFailed only where it could not be run, or not in time. `more`: for this one alone."""
+    seconds = PATIENCE if patience is None else patience
     try:
-        return commands.run(argv, cwd, environment(env), PATIENCE if patience is None else patience)
+        for _ in range(TRIES):
+            ran = commands.run(argv_of(words), cwd, {**environment(env), **(more or {})}, seconds)
+            if ran.code == 0 or not all(part in ran.err for part in HALF_MADE):
+                break
+            time.sleep(PAUSE)
+        return ran
     except commands.Missing as error:
         raise GitFailed(f"{error}; install git (https://git-scm.com)") from None
     except commands.TooSlow as error:
         raise GitFailed(f"{cwd}: {error}; try `git {' '.join(words)}` there yourself") from None
 
 
+def stream(cwd: str, *words: str, env: Mapping[str, str], more: Mapping[str, str] | None = None) -> commands.Ran:
+    """The same, for as long as it takes; its output is ours."""
+    try:
+        return commands.stream(argv_of(words), cwd, {**environment(env), **(more or {})})
+    except commands.Missing as error:
+        raise GitFailed(f"{error}; install git (https://git-scm.com)") from None
+
+
 def answer(cwd: str, *words: str, env: Mapping[str, str], patience: float | None = None) -> str:
     """What it printed, without the end of the line. Raises GitFailed."""
     ran = run(cwd, *words, env=env, patience=patience)
     if ran.code != 0:
-        raise GitFailed(f"{cwd}: git {words[0]}: {ran.said or f'exit code {ran.code}'}")
+        raise GitFailed(f"{cwd}: git {words[0]}: {why(ran)}")
     return text(ran.out)
 
 
@@ -75,6 +106,17 @@ def question(cwd: str, *words: str, env: Mapping[str, str]) -> str | None:
     """The same, where a no is an answer, too: None."""
     ran = run(cwd, *words, env=env)
     return text(ran.out) if ran.code == 0 else None
+
+
+def why(ran: commands.Ran) -> str:
+    """What it said of its failure: not its hints after that, nor the words of a hook or a trace before."""
+    lines = [line.strip() for line in ran.err.decode(errors="replace").splitlines()]
+    for prefix in SAID:
+        for line in lines:
+            if line.startswith(prefix):
+                hint = next((f"; if you trust it: {one}" for one in lines if one.startswith(HINT)), "")
+                return commands.last_line(line.removeprefix(prefix) + hint)
+    return ran.said or f"exit code {ran.code}"
 
 
 def text(out: bytes) -> str:

@@ -142,7 +142,8 @@ def read_records(
             return
         reading.asked.add(id)
         if id not in reading.records:
-            record = reading.store.record(id, tokens=scope.tokens and matches == {id})
+            meant = matches == {id} or id in (scope.ids or ())
+            record = reading.store.record(id, tokens=scope.tokens and meant)
             if record is not None:
                 reading.records[id] = with_freshness(record, reading, processes.taken_at, stamps)
         reading.progress += 1

@@ -10,18 +10,20 @@ from __future__ import annotations
 import os
 import re
 
-from agentctl import git
+from agentctl import git, unsaved
 from agentctl.errors import Refused, UsageError
+from agentctl.flocks import FolderLock
 from agentctl.model import Value
+from agentctl.unsaved import HEADS, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-HEADS = "refs/heads/"
 NAME = re.compile(r"[\w][\w.\-]*")
 NAME_LENGTH = 100
-TAKEN = 50  # of the names in a message
+PATIENCE = 60.0  # for those who make or remove worktrees of the same repository
+USAGE = 129  # git does not know an option
 UNFINISHED = "initializing"  # git's own lock on a worktree that it is about to make
 
 
@@ -60,10 +62,11 @@ def repository_at(cwd: str, env: Mapping[str, str]) -> Repository:
     """Raises UsageError where there is none, or none with a commit."""
     words = ("rev-parse", "--path-format=absolute", "--git-common-dir", "--is-bare-repository", "--is-inside-work-tree")
     said = git.run(cwd, *words, env=env)
-    lines = git.text(said.out).split("\n")
+    lines = git.text(said.out).rsplit("\n", 2)  # a path may have lines, too
     if said.code != 0 or len(lines) != 3:
-        why = said.said.removeprefix("fatal: ") or "no answer from git"
-        raise UsageError(f"{cwd}: {why}; a worktree needs a git repository: `git init` makes one, --cwd names another")
+        raise UsageError(
+            f"{cwd}: {git.why(said)}; a worktree needs a git repository: `git init` makes one, --cwd names another"
+        )
     common, bare, in_tree = os.path.realpath(lines[0]), lines[1] == "true", lines[2] == "true"
     head = git.question(cwd, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", env=env)
     if head is None:
@@ -77,7 +80,7 @@ def repository_at(cwd: str, env: Mapping[str, str]) -> Repository:
     changes = git.run(top, "status", "--porcelain", "--untracked-files=no", "-z", env=env)
     return Repository(
         common,
-        beside_bare(common) if bare else outermost(main_worktree(common, top, env), env),
+        beside(common, top, env),
         head,
         "" if inside == "." else inside,
         bare,
@@ -86,15 +89,23 @@ def repository_at(cwd: str, env: Mapping[str, str]) -> Repository:
     )
 
 
-def main_worktree(common: str, top: str, env: Mapping[str, str]) -> str:
-    """The one that `git clone` made, whichever of them we are in. The git folder of a submodule is elsewhere; there and
-    with a separate git folder, git lists the worktree of the folder that it is configured for."""
+def beside(common: str, top: str, env: Mapping[str, str]) -> str:
+    """The same from each of its worktrees. `top`: of the one that we are in."""
+    first = listing(top, env)[0]
+    if first.bare:
+        return beside_bare(common)
+    return outermost(main_worktree(common, first, top, env), env)
+
+
+def main_worktree(common: str, first: Listed, top: str, env: Mapping[str, str]) -> str:
+    """The one that `git clone` made, whichever of them we are in. The git folder of a submodule is elsewhere, and names
+    its worktree. One that was put elsewhere by hand does not, and then where we are has to do."""
     if os.path.basename(common) == ".git":
         return os.path.dirname(common)
-    listed = listing(top, env)
-    if listed and not listed[0].bare and os.path.realpath(listed[0].path) != common:
-        return os.path.realpath(listed[0].path)
-    return os.path.realpath(top)
+    if os.path.realpath(first.path) != common:
+        return os.path.realpath(first.path)
+    configured = git.question(common, "config", "--file", "config", "core.worktree", env=env)
+    return os.path.realpath(os.path.join(common, configured) if configured else top)
 
 
 def outermost(top: str, env: Mapping[str, str]) -> str:
@@ -118,8 +129,9 @@ def beside_bare(common: str) -> str:
 def submodules(top: str, env: Mapping[str, str]) -> list[str]:
     if not os.path.exists(os.path.join(top, ".gitmodules")):
         return []
-    said = git.question(top, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", env=env)
-    return [line.split(" ", 1)[1] for line in (said or "").splitlines() if " " in line]
+    words = ("config", "--file", ".gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$")
+    said = git.question(top, *words, env=env)
+    return [entry.split("\n", 1)[1] for entry in (said or "").split("\0") if "\n" in entry]
 
 
 def plan(
@@ -197,73 +209,146 @@ def check_free(cwd: str, branch: str, env: Mapping[str, str]) -> None:
 # Making, and taking back
 
 
-def make(plan: Plan, env: Mapping[str, str]) -> None:
-    """Raises GitFailed: then nothing of it is there."""
-    how = ("-b", plan.branch, "--", plan.path, plan.base) if plan.new_branch else ("--", plan.path, plan.branch)
-    words = ("worktree", "add", "--no-track", *how) if plan.new_branch else ("worktree", "add", *how)
+def kept(*folders: str) -> list[FolderLock]:
+    """While one who makes a worktree, or starts an agent in one, holds these, none of their worktrees is removed. To be
+    entered in this order."""
+    commons = dict.fromkeys(common for folder in folders for common in repositories_around(folder))
+    return [FolderLock(common, PATIENCE, shared=True) for common in sorted(commons)]
+
+
+def alone(common: str) -> FolderLock:
+    """For one who removes: nobody makes, starts or removes meanwhile."""
+    return FolderLock(common, PATIENCE, shared=False)
+
+
+def repositories_around(folder: str) -> Iterator[str]:
+    """The git folders of the repositories that a folder is in, from its own to the outermost; or it is one itself. By
+    their files: no git is asked, and what cannot be read is none."""
+    folder = os.path.realpath(folder)
+    if os.path.isdir(os.path.join(folder, "objects")) and os.path.isdir(os.path.join(folder, "refs")):
+        yield folder
+    while True:
+        entry = os.path.join(folder, ".git")
+        if (found := common_of(entry)) is not None:
+            yield found
+        if folder == (folder := os.path.dirname(folder)):
+            return
+
+
+def common_of(entry: str) -> str | None:
+    """What all worktrees share, from the .git of one: a folder, or a file that names one."""
     try:
-        ran = git.run(plan.repository, *words, env=env, patience=git.CHECKOUT_PATIENCE)
+        if os.path.isdir(entry):
+            own = entry
+        else:
+            own = os.path.join(os.path.dirname(entry), first_line(entry).removeprefix("gitdir: "))
+        shared = os.path.join(own, "commondir")
+        if os.path.exists(shared):
+            own = os.path.join(own, first_line(shared))
+        return os.path.realpath(own) if os.path.isdir(os.path.join(own, "objects")) else None
+    except (OSError, ValueError):
+        return None
+
+
+def first_line(path: str) -> str:
+    """Of one of git's own small files. A path may have more lines: only the last end of line is not its own."""
+    with open(path, "rb") as file:
+        return git.text(file.read(65536))
+
+
+def make(plan: Plan, env: Mapping[str, str]) -> None:
+    """Raises GitFailed and Refused: then nothing of it is there, or what is left is named.
+
+    Two may have planned the same. Git makes a branch for one of them, who then knows that the worktree with it is its
+    own; an existing branch is for one at a time."""
+    if plan.new_branch:
+        ran = git.run(plan.repository, git.HERE, "branch", "--no-track", plan.branch, plan.base, env=env)
+        if ran.code != 0:
+            raise git.GitFailed(f"{plan.repository}: git could not make the branch {plan.branch}: {git.why(ran)}")
+        check_out(plan, env)
+        return
+    with FolderLock(os.path.join(plan.repository, "objects"), git.CHECKOUT_PATIENCE, shared=False):
+        for one in listing(plan.repository, env, git.HERE):
+            if one.branch == plan.branch:
+                raise Refused(f"{plan.branch} is checked out in {one.path}: a branch can be in one worktree only")
+        check_out(plan, env)
+
+
+def check_out(plan: Plan, env: Mapping[str, str]) -> None:
+    words = ("worktree", "add", "--", plan.path, plan.branch)
+    try:
+        ran = git.run(plan.repository, git.HERE, *words, env=env, patience=git.CHECKOUT_PATIENCE)
     except BaseException:
-        undo(plan, env)
+        undo(plan, env, made=False)
         raise
     if ran.code != 0:
         # A hook that fails after the checkout fails the command, too: what is there is whole, and nobody's work.
-        left = undo(plan, env)
+        left = undo(plan, env, made=False)
         raise git.GitFailed(
-            f"{plan.path}: git could not make this worktree: {ran.said.removeprefix('fatal: ')}"
-            + (f"; left there: {left}" if left else "")
+            f"{plan.path}: git could not make this worktree: {git.why(ran)}" + (f"; left there: {left}" if left else "")
         )
 
 
-def undo(plan: Plan, env: Mapping[str, str]) -> str | None:
-    """Take back what make() made. What has somebody's work in it stays: then why is returned."""
-    listed = {os.path.realpath(one.path): one for one in listing(plan.repository, env)}
-    one = listed.get(os.path.realpath(plan.path))
+def undo(plan: Plan, env: Mapping[str, str], *, made: bool = True) -> str | None:
+    """Take back what make() made. What has somebody's work in it stays: then why is returned. Files that git was told
+    to ignore are not counted as work: hooks make them, too. Without `made`, what is at its path may be another's."""
+    listed = listing(plan.repository, env, git.HERE)
+    real = os.path.realpath(plan.path)
+    one = next((one for one in listed if os.path.realpath(one.path) == real), None)
     if one is not None:
-        if os.path.isdir(plan.path) and (why := holds_work(plan, env)) is not None:
+        detached = one.branch is None and (made or one.locked == UNFINISHED)
+        if one.branch != plan.branch and not detached:
+            return f"{plan.path} has {one.branch or 'another commit'} checked out"
+        if (why := holds_work(plan, env)) is not None:
             return why
         # Whole or torn: of what git wrote itself there is nothing to lose. It was looked through a moment ago.
         force = ("--force", "--force") if one.locked == UNFINISHED else ("--force",)
-        words = ("worktree", "remove", *force, "--", plan.path)
+        words = (git.HERE, "worktree", "remove", *force, "--", plan.path)
         ran = git.run(plan.repository, *words, env=env, patience=git.CHECKOUT_PATIENCE)
         if ran.code != 0:
-            return ran.said.removeprefix("fatal: ")
-    if plan.new_branch:
+            return git.why(ran)
+    if plan.new_branch and not any(other.branch == plan.branch for other in listed if other is not one):
         # Only if it still is where it began: with its old value given, git looks and deletes in one step.
-        git.run(plan.repository, "update-ref", "-d", HEADS + plan.branch, plan.base, env=env)
+        git.run(plan.repository, git.HERE, "update-ref", "-d", HEADS + plan.branch, plan.base, env=env)
     return None
 
 
 def holds_work(plan: Plan, env: Mapping[str, str]) -> str | None:
+    branch = git.question(plan.repository, git.HERE, "rev-parse", "--verify", "--quiet", HEADS + plan.branch, env=env)
+    if branch not in (None, plan.base):
+        return f"{plan.branch} has commits"
+    if not os.path.isdir(plan.path):
+        return None
     head = git.question(plan.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", env=env)
     if head not in (None, plan.base):
         return f"{plan.path} has commits"
-    changes = changed_files(plan.path, env)
+    own = admin_folder(plan.repository, plan.path)
+    if own is not None and (what := unsaved.operation(own)) is not None:
+        return f"{plan.path} is in the middle of {what}"
+    changes = unsaved.changed_files(plan.path, env)
     if changes is None:
         return f"{plan.path}: git cannot say whether it has changes"
-    return f"{plan.path} has changes ({named(changes)})" if changes else None
+    if changes:
+        return f"{plan.path} has changes ({named(changes)})"
+    return next(iter(unsaved.in_submodules(plan.path, env)), None)
 
 
-def changed_files(path: str, env: Mapping[str, str]) -> list[str] | None:
-    """Tracked or not, submodules included; None: it cannot be told."""
-    words = ("status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none", "-z")
-    ran = git.run(path, *words, env=env, patience=git.CHECKOUT_PATIENCE)
-    if ran.code != 0:
+def admin_folder(common: str, path: str) -> str | None:
+    """What git keeps of one worktree: a folder below `worktrees` that names its .git."""
+    folder, real = os.path.join(common, "worktrees"), os.path.realpath(path)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
         return None
-    entries = git.text(ran.out).split("\0")
-    found, skip = [], False
-    for entry in entries:
-        if skip or not entry:
-            skip = False
+    for name in names:
+        own = os.path.join(folder, name)
+        try:
+            entry = os.path.join(own, first_line(os.path.join(own, "gitdir")))
+        except OSError:
             continue
-        skip = entry[0] in "RC"  # the next entry is the name that it had
-        found.append(entry[3:])
-    return found
-
-
-def named(names: Sequence[str], count: int = 3) -> str:
-    shown = ", ".join(name[:TAKEN] for name in names[:count])
-    return shown if len(names) <= count else f"{shown} and {len(names) - count} more"
+        if os.path.realpath(os.path.dirname(entry)) == real:
+            return own
+    return None
 
 
 # Looking
@@ -280,9 +365,15 @@ class Listed(Value):
     prunable: str | None = None  # its folder is gone
 
 
-def listing(cwd: str, env: Mapping[str, str]) -> list[Listed]:
-    ran = git.run(cwd, "worktree", "list", "--porcelain", "-z", env=env)
-    return parse_listing(git.text(ran.out)) if ran.code == 0 else []
+def listing(cwd: str, env: Mapping[str, str], *options: str) -> list[Listed]:
+    """The main one first. Raises GitFailed: a list that cannot be had is not an empty one."""
+    words = (*options, "worktree", "list", "--porcelain")
+    ran = git.run(cwd, *words, "-z", env=env)
+    if ran.code == USAGE:  # before git 2.36; there a path with a line end in it is cut
+        return parse_listing(git.answer(cwd, *words, env=env).replace("\n", "\0"))
+    if ran.code != 0:
+        raise git.GitFailed(f"{cwd}: git worktree list: {git.why(ran)}")
+    return parse_listing(git.text(ran.out))
 
 
 def parse_listing(said: str) -> list[Listed]:

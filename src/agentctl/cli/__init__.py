@@ -29,6 +29,8 @@ VERBS = {
     "peek": ("peek", "the last messages of a session; -f follows it"),
     "stop": ("stop", "end sessions, in their agents' own orderly way"),
     "wait": ("wait", "until sessions no longer run, or are idle, waiting or ended"),
+    "compare": ("compare", "the launches of a group side by side: status, time, tokens, commits, diff"),
+    "worktree": ("worktree", "the worktrees of a repository, and removing those that are done with"),
     "lock": ("lock", "keep agents out of a directory"),
     "unlock": ("unlock", "take such a lock away"),
     "locks": ("locks", "the directories that are locked, and those in which agents work"),
@@ -172,11 +174,7 @@ def complete() -> None:
     for name, (_, help) in VERBS.items():
         one = verbs.add_parser(name, help=help, aliases=[alias for alias, verb in ALIASES.items() if verb == name])
         load(name).add_arguments(one)
-        for action in one._actions:
-            if action.dest == "id":
-                action.completer = completion.session_ids  # type: ignore[attr-defined]
-            elif action.dest == "agent":
-                action.completer = completion.agent_names  # type: ignore[attr-defined]
+        completion.add_completers(one)
     completion.complete(parser)
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 EPILOG = """\
-Completes commands, options, agents, statuses and session ids.
+Completes commands, options, agents, statuses, session ids, groups and worktrees.
 
 examples:
   agentctl completion bash >> ~/.bashrc
@@ -39,6 +39,16 @@ def complete(parser: ArgumentParser) -> None:
     argcomplete.autocomplete(parser)
 
 
+def add_completers(parser: ArgumentParser) -> None:
+    """By what an argument is called; those of the verbs below a verb, too."""
+    completers = {"id": session_ids, "agent": agent_names, "group": groups, "target": worktree_targets}
+    for action in parser._actions:
+        if action.dest in completers:
+            action.completer = completers[action.dest]  # type: ignore[attr-defined]
+        for inner in action.choices.values() if isinstance(action.choices, dict) else ():
+            add_completers(inner)
+
+
 def session_ids(prefix: str = "", **_: object) -> list[str]:
     """The ids that begin like this; of what is alive first, then of the last days."""
     from agentctl.sessions import RECENT, Scope, query
@@ -54,3 +64,25 @@ def agent_names(**_: object) -> list[str]:
     from agentctl.agents import load_all
 
     return [name for agent in load_all() for name in (agent.NAME, *agent.ALIASES)]
+
+
+def groups(**_: object) -> list[str]:
+    import os
+
+    from agentctl import launches
+
+    return sorted({launch.group for launch in launches.read_all(os.environ)[0] if launch.group})
+
+
+def worktree_targets(**_: object) -> list[str]:
+    """The groups, and the branches that are in a linked worktree of this repository; paths a shell knows itself."""
+    import os
+
+    from agentctl import worktrees
+    from agentctl.errors import AgentctlError
+
+    try:
+        linked = worktrees.listing(os.getcwd(), os.environ)[1:]
+    except AgentctlError:
+        linked = []
+    return [*groups(), *(one.branch for one in linked if one.branch)]

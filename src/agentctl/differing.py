@@ -1,0 +1,144 @@
+"""What a worktree has that the commit it began with had not: committed, not committed and not even known to git, taken
+together. Nothing is changed for that: what git does not know is added to a copy of the index, which is thrown away."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from agentctl import git, unsaved
+from agentctl.errors import AgentctlError
+from agentctl.model import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# Of the person's own settings, none counts that runs programs, leaves things out, or makes what `git apply` refuses.
+PLAIN = ("--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none", "--submodule=short", "-M")
+PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
+ON_ITS_OWN = ("-c", "core.splitIndex=false", "-c", "core.untrackedCache=false")
+
+
+class Place(Value):
+    """Where the work of a launch is: in a worktree, or where that is gone, on its branch."""
+
+    common: str
+    base: str
+    worktree: str | None = None
+    branch: str | None = None
+
+
+class Difference(Value):
+    head: str | None
+    commits: int | None
+    files: int
+    added: int
+    removed: int
+    binary: int  # files of which no lines can be counted
+    uncommitted: int  # files, those that git does not know included
+    untracked: int
+
+
+def measure(place: Place, env: Mapping[str, str]) -> Difference:
+    """Raises GitFailed."""
+    with against_base(place, env) as (cwd, words, more):
+        ran = git.run(
+            cwd, *words, *PLAIN, "--numstat", "-z", *ends(place), env=env, patience=git.CHECKOUT_PATIENCE, more=more
+        )
+        if ran.code != 0:
+            raise git.GitFailed(f"{cwd}: git diff: {git.why(ran)}")
+        files, added, removed, binary = count(git.text(ran.out))
+    changes = unsaved.status(place.worktree, env) if place.worktree is not None else []
+    head = head_of(place, env)
+    commits = (
+        git.question(place.common, git.HERE, "rev-list", "--count", f"{place.base}..{head}", env=env) if head else None
+    )
+    return Difference(
+        head,
+        int(commits) if commits and commits.isdigit() else None,
+        files,
+        added,
+        removed,
+        binary,
+        len(changes or ()),
+        sum(letters == "??" for letters, _ in changes or ()),
+    )
+
+
+def show(place: Place, env: Mapping[str, str], *options: str) -> None:
+    """The whole of it, to our own output, of any length."""
+    with against_base(place, env) as (cwd, words, more):
+        ran = git.stream(cwd, *words, *PLAIN, *PREFIXES, *options, *ends(place), env=env, more=more)
+    if ran.code > 0 and ran.code != 128 + 13:  # by SIGPIPE, it was read as far as somebody wanted
+        raise AgentctlError(f"{cwd}: git diff: {git.why(ran)}")
+
+
+def head_of(place: Place, env: Mapping[str, str]) -> str | None:
+    words = ("rev-parse", "--verify", "--quiet")
+    if place.worktree is not None:
+        return git.question(place.worktree, *words, "HEAD^{commit}", env=env)
+    return git.question(place.common, git.HERE, *words, f"{unsaved.HEADS}{place.branch}^{{commit}}", env=env)
+
+
+def ends(place: Place) -> tuple[str, ...]:
+    """Which commits are held against each other; without the second, what is in the worktree."""
+    return (place.base, "--") if place.worktree is not None else (place.base, f"{unsaved.HEADS}{place.branch}", "--")
+
+
+@contextmanager
+def against_base(place: Place, env: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...], dict[str, str]]]:
+    """Where to run git, with which words and which variables."""
+    if place.worktree is None:
+        yield place.common, (git.HERE, "diff"), {}
+        return
+    with index_with_untracked(place, place.worktree, env) as index:
+        yield place.worktree, (*ON_ITS_OWN, "diff"), {"GIT_INDEX_FILE": index}
+
+
+@contextmanager
+def index_with_untracked(place: Place, worktree: str, env: Mapping[str, str]) -> Iterator[str]:
+    """A copy of the worktree's index that knows of every file. `git add -N` writes an empty object: to a folder of its
+    own, which looks into the repository's."""
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="agentctl-index-") as folder:
+        index, objects = os.path.join(folder, "index"), os.path.join(folder, "objects")
+        os.mkdir(objects)
+        own = git.answer(worktree, "rev-parse", "--path-format=absolute", "--git-path", "index", env=env)
+        if os.path.exists(own):
+            shutil.copyfile(own, index)
+        more = {
+            "GIT_INDEX_FILE": index,
+            "GIT_OBJECT_DIRECTORY": objects,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(os.path.join(place.common, "objects")),
+        }
+        words = (*ON_ITS_OWN, "add", "--intent-to-add", "--ignore-errors", "--", ".")
+        git.run(worktree, *words, env=env, patience=git.CHECKOUT_PATIENCE, more=more)
+        yield index
+
+
+def quoted(path: str) -> str:
+    """As git wants a path in a list of them: it may have a colon."""
+    for char, word in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n")):
+        path = path.replace(char, word)
+    return f'"{path}"'
+
+
+def count(said: str) -> tuple[int, int, int, int]:
+    """Files, lines added and removed, and files without lines, from `--numstat -z`."""
+    files = added = removed = binary = 0
+    entries = iter(said.split("\0"))
+    for entry in entries:
+        if not entry:
+            continue
+        plus, minus, name = entry.split("\t", 2)
+        if not name:  # the names of a file that was renamed follow
+            next(entries, None), next(entries, None)
+        files += 1
+        if plus == "-":
+            binary += 1
+        else:
+            added, removed = added + int(plus), removed + int(minus)
+    return files, added, removed, binary
