@@ -46,7 +46,8 @@ class Value:
         def __init__(self, *values: object, **named: object) -> None:
             own = self.__dict__
             own.update(self._defaults)
-            own.update(zip(self._fields, values, strict=False))
+            if values:
+                own.update(zip(self._fields, values, strict=False))
             own.update(named)
             if len(own) != len(self._fields) or len(values) > len(own):
                 raise TypeError(f"{type(self).__name__} takes {self._fields}, not {values} and {named}")
@@ -64,7 +65,13 @@ class Value:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
     def _replace(self, **changes: object) -> Self:
-        return type(self)(**{**self.__dict__, **changes})
+        """A copy is made without __init__: ten thousand sessions are replaced several times each."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        new.__dict__.update(changes)
+        if len(new.__dict__) != len(self.__dict__):
+            raise TypeError(f"{type(self).__name__} has not {changes.keys() - self.__dict__.keys()}")
+        return new
 
     def _asdict(self) -> dict[str, Any]:
         """In the order of its fields: so a default can be read off the class, and a JSON shape off the value."""
