@@ -99,7 +99,11 @@ def measured(stored: int, live: int, processes: int, rounds: int, *, only: str |
     with Home(stored, live, processes) as home:
         check(home)
         ids = home.source.ids["claude"]
-        chosen = [case for case in cases(ids[len(ids) // 2], stored) if only is None or case.name in (only, "python -I -c pass")]
+        chosen = [
+            case
+            for case in cases(ids[len(ids) // 2], stored)
+            if only is None or case.name in (only, "python -I -c pass")
+        ]
         rows = measure(home, chosen, rounds)
         return Size(stored, live, processes, home.source.bytes, os.getloadavg()[0], rows)
 

@@ -188,7 +188,13 @@ class Maker:
         written = self.now - self.age()
         began = written - self.random.random() * DAY / 4
         id, cwd = self.timed(began), self.project()
-        meta = {"id": id, "session_id": id, "timestamp": utc(began), "cwd": cwd, "cli_version": "0.166.0"}
+        meta: dict[str, Any] = {
+            "id": id,
+            "session_id": id,
+            "timestamp": utc(began),
+            "cwd": cwd,
+            "cli_version": "0.166.0",
+        }
         meta |= {"source": "exec", "git": {"branch": "trunk"}, "base_instructions": {"text": self.text(12_000)}}
         head = [self.rollout_line(began, "session_meta", **meta), *self.codex_turn(began, id, cwd)]
         tail = self.codex_turn(written, id, cwd)
@@ -273,7 +279,11 @@ class Maker:
             state = {"status": "completed", "input": {"command": "ls"}, "output": self.output()}
             parts: list[dict[str, Any]] = [{"type": "text", "text": self.text(200)}]
             if role == "assistant":
-                parts = [{"type": "step-start"}, {"type": "tool", "tool": "bash", "callID": "c", "state": state}, *parts]
+                parts = [
+                    {"type": "step-start"},
+                    {"type": "tool", "tool": "bash", "callID": "c", "state": state},
+                    *parts,
+                ]
             for part in parts:
                 row = {"id": self.opencode_id("prt", at), "message_id": name, "session_id": id}
                 insert(rows, "part", {**row, "data": json.dumps(part)}, at, at)

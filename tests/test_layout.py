@@ -33,6 +33,7 @@ ORDER = (
     "config",
     "processes",
     "stores",
+    "derived",
     "recipes",
     "launches",
     "github",

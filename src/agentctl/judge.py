@@ -148,17 +148,18 @@ def homes_of(world: World) -> dict[Name, set[str]]:
 
 def sole_links(world: World) -> list[Link]:
     """One process, and only one session it can be on, and no other process that can be on that one."""
+    held = {link.key for link in world.links if world.processes.alive(link.key)}
+    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
+    sole = [claim for claim in loose if claim.sole and claim.candidates is not None and len(claim.candidates) == 1]
+    if not sole:
+        return []  # as mostly: then no record is looked at
     links = group((link.agent, link.id, link) for link in world.links)
     records = newest(world.records)
     homes = homes_of(world)
-    held = {link.key for link in world.links if world.processes.alive(link.key)}
-    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
     possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
     found = []
-    for claim in loose:
-        if not claim.sole or claim.candidates is None or len(claim.candidates) != 1:
-            continue
-        name = (claim.agent, claim.candidates[0])
+    for claim in sole:
+        name = (claim.agent, (claim.candidates or ("",))[0])
         record = records.get(name)
         taken = any(world.processes.alive(link.key) for link in links.get(name, ()))
         able = [other for other in possible if may_be_on(other, name, homes.get(name, set()))]

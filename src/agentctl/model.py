@@ -44,13 +44,10 @@ class Value:
             cls._defaults = {name: getattr(cls, name) for name in cls._fields if hasattr(cls, name)}
 
         def __init__(self, *values: object, **named: object) -> None:
-            own = self.__dict__
-            own.update(self._defaults)
-            if values:
-                own.update(zip(self._fields, values, strict=False))
-            own.update(named)
+            own = {**self._defaults, **dict(zip(self._fields, values, strict=False)), **named}
             if len(own) != len(self._fields) or len(values) > len(own):
                 raise TypeError(f"{type(self).__name__} takes {self._fields}, not {values} and {named}")
+            object.__setattr__(self, "__dict__", own)  # a quarter less than filling the one that is there
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
@@ -66,11 +63,11 @@ class Value:
 
     def _replace(self, **changes: object) -> Self:
         """A copy is made without __init__: ten thousand sessions are replaced several times each."""
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new.__dict__.update(changes)
-        if len(new.__dict__) != len(self.__dict__):
+        own = {**self.__dict__, **changes}
+        if len(own) != len(self.__dict__):
             raise TypeError(f"{type(self).__name__} has not {changes.keys() - self.__dict__.keys()}")
+        new = object.__new__(type(self))
+        object.__setattr__(new, "__dict__", own)
         return new
 
     def _asdict(self) -> dict[str, Any]:
@@ -222,6 +219,8 @@ class Record(Value):
     # When it was last written, by its own rows: its file is shared with other sessions. None = its file says.
     written_at: float | None = None
     fresh: bool = False  # written after the process table was read: its writer may be in no table yet
+    # (when it was written in ns, size) of its file, where that was looked up with it and not later. None: not yet.
+    stamp: tuple[int, int] | None = None
     evidence: tuple[Evidence, ...] = ()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from agentctl import launched, roots
+from agentctl import config, launched, roots
 from agentctl import processes as process_table
 from agentctl.agents import TABLE, load, load_all, resolve
 from agentctl.claims import claim_all, locate, of_store, place, unknown_roots
@@ -141,7 +141,8 @@ def look(
     launches, launch_problems = launched.read(env, located, processes, with_exits=ended_too)
     launched.add_links(launches, found, located)
     claims = tuple(place(located, found))
-    in_parallel([(one, read_records(one, scope, claims, processes, stamps)) for one in found if one.usable])
+    cache = config.cache_folder(env)
+    in_parallel([(one, read_records(one, scope, claims, processes, stamps, cache)) for one in found if one.usable])
     in_parallel([(one, read_copies(one, found, processes, stamps)) for one in found if one.usable])
     world = World(
         processes,
@@ -155,7 +156,8 @@ def look(
     )
     world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
-    shown = tuple(with_host(session, processes) for session in judged.sessions if in_scope(session, scope))
+    host = os.uname().nodename
+    shown = tuple(with_host(session, host, processes) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
     problems += launch_problems
@@ -214,9 +216,9 @@ def in_scope(session: Session, scope: Scope) -> bool:
     return scope.since is not None and (session.updated_at or 0.0) >= scope.since
 
 
-def with_host(session: Session, processes: Processes) -> Session:
+def with_host(session: Session, host: str, processes: Processes) -> Session:
     """Where it runs: this machine, and its tmux pane if it has one: without a terminal it has but the variable."""
-    session = session._replace(host=os.uname().nodename)
+    session = session._replace(host=host)
     process = processes.get(session.pid) if session.pid is not None else None
     details = processes.details(process) if process is not None else None
     pane = details.env.get("TMUX_PANE") if details and details.env else None

@@ -193,8 +193,8 @@ def names(folder: str) -> list[str]:
         return []
 
 
-def modified_since(folder: str, suffix: str, since: float) -> Iterator[tuple[str, float]]:
-    """(name, mtime) of the files of a folder that were written at or after `since`."""
+def modified_since(folder: str, suffix: str, since: float) -> Iterator[tuple[str, os.stat_result]]:
+    """The files of a folder that were written at or after `since`: their names, and how they were found."""
     try:
         entries = os.scandir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -203,11 +203,11 @@ def modified_since(folder: str, suffix: str, since: float) -> Iterator[tuple[str
         for entry in entries:
             if entry.name.endswith(suffix):
                 try:
-                    mtime = entry.stat().st_mtime
+                    found = entry.stat()
                 except OSError:
                     continue
-                if mtime >= since:
-                    yield entry.name, mtime
+                if found.st_mtime >= since:
+                    yield entry.name, found
 
 
 def moment(value: object) -> float | None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agentctl.agents.opencode_log import Tail, Trail
     from agentctl.agents.opencode_sessions import Sessions
     from agentctl.agents.opencode_turn import Row, Tool, Turn
+    from agentctl.derived import Derived
     from agentctl.processes import Processes
 
 NAME = "opencode"
@@ -108,6 +109,8 @@ class Store:
         self._answers: dict[ProcessKey, list[Answer]] = {}
         self._silent = 0  # processes that were asked and did not answer in time
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
+        self.derived: Derived | None = None  # its sessions are in one file
+        self.steps = 0
 
     # Who is here
 
