@@ -137,13 +137,13 @@ def look(
         located = locate(claim_all(agents, processes), found, env)
 
     in_parallel([(one, link_all(one, of_store(located, one), processes)) for one in found if one.usable])
-    ended_too = any(asked is not None for asked in (scope.since, scope.prefix, scope.ids))
-    launches, launch_problems = launched.read(env, located, processes, with_exits=ended_too)
+    launches, launch_problems = launched.read(env, located, processes)
     launched.add_links(launches, found, located)
     claims = tuple(place(located, found))
     cache = config.cache_folder(env)
     in_parallel([(one, read_records(one, scope, claims, processes, stamps, cache)) for one in found if one.usable])
     in_parallel([(one, read_copies(one, found, processes, stamps)) for one in found if one.usable])
+    launches = launched.with_exits(launches, found)
     world = World(
         processes,
         tuple(StoreView(one.agent.NAME, one.store.root, one.incomplete, one.unread) for one in found if not one.absent),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+DECODER = json.JSONDecoder()
 CHUNK = 64 * 1024
 FIRST_CHUNK = 8 * 1024  # of a beginning: what is looked for there mostly is in its first lines
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
@@ -45,9 +46,12 @@ def read_bytes(path: str, limit: int = 4 * 1024 * 1024) -> bytes:
     fd = open_regular(path)
     try:
         parts = []
-        while limit > 0 and (part := os.read(fd, min(limit, 1024 * 1024))):
+        size = os.fstat(fd).st_size + 1  # so that the end of most files is seen with the first read
+        while limit > 0 and (part := os.read(fd, min(limit, size))):
             parts.append(part)
             limit -= len(part)
+            if len(part) < size:
+                break
         return b"".join(parts)
     finally:
         os.close(fd)
@@ -61,7 +65,7 @@ def read_json(path: str) -> dict[str, Any]:
             time.sleep(TORN_PAUSE)
         text = read_bytes(path).decode(errors="replace").lstrip()
         try:
-            value, _ = json.JSONDecoder().raw_decode(text)
+            value, _ = DECODER.raw_decode(text)
         except ValueError:
             continue
         except RecursionError:
