@@ -1,43 +1,44 @@
-"""A seeded home for benchmarks: stored sessions, live stand-in agents and other processes. Ends all it started."""
+"""A home for benchmarks: stored sessions, kept launches, live stand-in agents among other processes.
+
+The agents are those of the torture suite, so what they hold and write is what the real ones do. All of it is ended and
+removed at the end; the stored sessions themselves stay in their cache (they are linked, and nothing writes to them).
+"""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import random
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from types import TracebackType
+from bench.stored import CACHE, stored
+from tests.torture.handles import Programs
+from tests.torture.report import Report
+from tests.torture.standins.files import boot_id
+from tests.torture.world import World
 
-FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
-CLAUDE_SAMPLES = ("claude/finished_ok_headless", "claude-2.1.325/finished_ok_headless", "claude/killed9_mid_tool")
-CODEX_SAMPLE = FIXTURES / "codex" / "finished_ok" / "codex_home"
-DAY = 86400
+if TYPE_CHECKING:
+    from bench.stored import Stored
+
+LAUNCHES = 300
+NODES = 0.05  # of the other processes: language servers and the like have the name that some agents have, too
 
 
 class Home:
     """`with Home(stored=1000, live=20, processes=300) as home:` then run agentctl with `home.env`."""
 
-    def __init__(self, stored: int, live: int, processes: int, seed: int = 1) -> None:
+    def __init__(self, stored: int, live: int, processes: int) -> None:
         self.stored, self.live, self.others = stored, live, processes
-        self.random = random.Random(seed)
-        self.folder = Path(tempfile.mkdtemp(prefix="agentctl-bench-"))
+        CACHE.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
         self.children: list[subprocess.Popen[bytes]] = []
-        self.env = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(self.folder),
-            "AGENTCTL_HOME": str(self.folder / "agentctl"),
-            **{f"XDG_{name}_HOME": str(self.folder / name.lower()) for name in ("DATA", "STATE", "CACHE", "CONFIG")},
-        }
+        self.source: Stored
+        self.world: World
+        self.alive: list[str] = []
 
     def __enter__(self) -> Home:
         try:
@@ -47,90 +48,99 @@ class Home:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
+    @property
+    def env(self) -> dict[str, str]:
+        """Of a person: with compiled modules, and without a path to sources."""
+        return {name: value for name, value in self.world.env.items() if not name.startswith("PYTHON")}
+
+    @property
+    def cache(self) -> Path:
+        return Path(self.env["XDG_CACHE_HOME"]) / "agentctl"
+
     def build(self) -> None:
-        for index in range(self.stored):
-            self.store_codex(index) if index % 5 == 0 else self.store_claude(index)
-        program = self.folder / "bin" / "claude"
-        program.parent.mkdir()
-        shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+        self.source = stored(self.stored)
+        self.world = World("bench", Report(), self.folder / "world", Programs(self.folder / "bin"))
+        for name in ("home", "data"):
+            shutil.copytree(self.source.folder / name, self.world.folder / name, copy_function=link, dirs_exist_ok=True)
+        self.keep_launches()
+        self.start_others()
         for index in range(self.live):
-            self.start_codex() if index % 4 == 0 else self.start_claude(program, index)
-        for _ in range(self.others):
-            self.children.append(subprocess.Popen(["sleep", "600"], env=self.env))
-        time.sleep(0.5)
+            self.start_agent(index)
 
     def end(self) -> None:
+        if hasattr(self, "world"):
+            self.world.end()
         for child in self.children:
             child.kill()
         for child in self.children:
             child.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    # Stored sessions
+    def keep_launches(self) -> None:
+        """Of the last days, most of stored sessions: all of their processes are gone."""
+        folder = self.world.folder / "agentctl"
+        folder.mkdir(0o700)
+        folder = folder / "launches"
+        folder.mkdir(0o700)
+        now = time.time()
+        for index in range(LAUNCHES):
+            agent = "claude" if index % 4 else "codex"
+            at = now - 6 * 86400 * (index + 1) / LAUNCHES
+            id = f"{base36(int(at * 1000))}{base36(36**3 + index)}"
+            session = self.source.ids[agent][index % len(self.source.ids[agent])]
+            key = f"{boot_id()}:{400_000 + index}:{index + 1}"
+            facts = {
+                "id": id, "agent": "claude-code" if agent == "claude" else agent, "argv": [agent, "-p", "go"],
+                "cwd": "/home/person/work/project-1", "runner": key, "child": key, "created_at": at, "headless": True,
+                "one_shot": True, "env_names": ["PATH", "HOME"] * 20, "prompt": "go " * 40,
+                "session_id": session if agent == "claude" else None,
+            }  # fmt: skip
+            one = folder / id
+            one.mkdir(0o700)
+            (one / "launch.json").write_text(json.dumps(facts))
+            (one / "output.log").write_text(f'{{"type":"thread.started","thread_id":"{session}"}}\n' + "x" * 20_000)
+            exit = {"key": key, "comm": agent, "exit_code": 0, "at": at + 60, "direct": True}
+            (one / "exits.jsonl").write_text(json.dumps(exit) + "\n")
+        (folder / ".swept").touch()
 
-    def cwd(self, index: int) -> Path:
-        folder = self.folder / "work" / f"project-{index % 40}"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def start_others(self) -> None:
+        node = self.folder / "node"
+        shutil.copy(shutil.which("sleep") or "/bin/sleep", node)
+        for index in range(self.others):
+            if index < self.others * NODES:
+                argv = [str(node), "3600"]
+            else:
+                argv = ["sleep", "3600"]
+            self.children.append(subprocess.Popen(argv, env={"PATH": os.defpath}))
 
-    def age(self, path: Path) -> None:
-        when = time.time() - self.random.random() * 60 * DAY - 60
-        os.utime(path, (when, when))
+    def start_agent(self, index: int) -> None:
+        """Two of three are Claude Code; every state is there."""
+        world, state = self.world, index // 6 % 3
+        cwd = world.folder_at(f"work/project-{index}")
+        agent = (
+            world.codex(cwd=cwd) if index % 6 == 4 else world.opencode(cwd=cwd) if index % 6 == 5 else
+            world.claude("busy", cwd=cwd)
+        )  # fmt: skip
+        (agent.mid_model, agent.mid_tool, agent.finished)[state]()
+        self.alive.append(agent.id)
 
-    def store_claude(self, index: int) -> None:
-        id = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-        self.age(self.claude_transcript(id, self.cwd(index), self.random.choice(CLAUDE_SAMPLES)))
 
-    def claude_transcript(self, id: str, cwd: Path, sample: str) -> Path:
-        source = next((FIXTURES / sample / ".claude" / "projects").glob("*/*.jsonl"))
-        slug = "".join(char if char.isalnum() else "-" for char in str(cwd))
-        path = self.folder / ".claude" / "projects" / slug / f"{id}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source.read_text().replace(source.stem, id))
-        return path
+def link(source: str, target: str) -> str:
+    """Databases are written to by those who open them: those are copied."""
+    if source.endswith(".jsonl"):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+    return target
 
-    def store_codex(self, index: int) -> None:
-        self.age(self.codex_rollout(time.time() - self.random.random() * 60 * DAY)[1])
 
-    def codex_rollout(self, began: float) -> tuple[str, Path]:
-        source = next(CODEX_SAMPLE.glob("sessions/*/*/*/*.jsonl"))
-        tail = f"{self.random.getrandbits(74):020x}"
-        stamp = f"{int(began * 1000):012x}"
-        id = f"{stamp[:8]}-{stamp[8:]}-7{tail[:3]}-8{tail[3:6]}-{tail[6:18]}"
-        local = time.localtime(began)
-        folder = self.folder / ".codex" / "sessions" / time.strftime("%Y/%m/%d", local)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', local)}-{id}.jsonl"
-        path.write_text(source.read_text().replace(source.stem[-36:], id))
-        return id, path
-
-    # Live ones
-
-    def start_claude(self, program: Path, index: int) -> None:
-        cwd = self.cwd(index)
-        child = subprocess.Popen(["claude", "600"], executable=program, env=self.env, cwd=cwd)
-        self.children.append(child)
-        id = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-        status, sample = self.random.choice([("busy", "running_mid_tool"), ("idle", "idle_interactive")])
-        self.claude_transcript(id, cwd, f"claude/{sample}")
-        ticks = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
-        file = self.folder / ".claude" / "sessions" / f"{child.pid}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        facts = {"pid": child.pid, "sessionId": id, "cwd": str(cwd), "procStart": ticks, "version": "2.1.197"}
-        file.write_text(json.dumps({**facts, "kind": "interactive", "entrypoint": "cli", "status": status}))
-
-    def start_codex(self) -> None:
-        """The lock is taken here and inherited by a child named codex: the kernel lists its holder as our pid, so the
-        child takes it itself."""
-        id, _ = self.codex_rollout(time.time() - 100)
-        lock = self.folder / ".codex" / "thread-writer-locks" / f"{id}.lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        lock.touch()
-        code = f"import fcntl, time; lock = open({str(lock)!r}); fcntl.flock(lock, {fcntl.LOCK_EX}); time.sleep(600)"
-        argv = ["codex", "-I", "-S", "-c", code]
-        self.children.append(subprocess.Popen(argv, executable=sys.executable, env=self.env, cwd=self.cwd(0)))
+def base36(number: int) -> str:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = digits[digit] + text
+    return text

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from bench.startup import AGENTCTL
+from bench.scale import AGENTCTL
 from tests.demo_home import Home
 
 SECONDS = 10

@@ -35,6 +35,7 @@ ORDER = (
     "config",
     "processes",
     "stores",
+    "derived",
     "recipes",
     "launches",
     "commands",

@@ -32,6 +32,8 @@ class FactStore:
     def __init__(self, agent: str, root: str, world: World) -> None:
         self.root = root
         self.problems: list[Problem] = []
+        self.derived = None
+        self.steps = 0
         self._unread = next(store.unread for store in world.stores if store.root == root)
         self._records = {record.id: record for record in world.records if record.store == root}
         self._links = [link for link in world.links if link.store == root]

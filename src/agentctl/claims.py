@@ -34,8 +34,11 @@ class Claimed(Value):
 def claim_all(agents: list[Agent], processes: Processes) -> list[Claimed]:
     """The live processes that the agents recognise, each once; one that cannot be read now, for each it may be of."""
     found: list[Claimed] = []
+    by_name: dict[str, list[Agent]] = {}  # thousands of processes have a few dozen names
     for process in processes.living():
-        likely = [agent for agent in agents if agent.looks_like(process.comm)]
+        likely = by_name.get(process.comm)
+        if likely is None:
+            likely = by_name[process.comm] = [agent for agent in agents if agent.looks_like(process.comm)]
         details = processes.details(process) if likely else None
         if likely and (details is None or details.argv is None):
             uid = details.uid if details else None

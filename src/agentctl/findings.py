@@ -24,6 +24,11 @@ from agentctl.model import (
 )
 from agentctl.world import RULES
 
+RULE_FACTS = {
+    (rule, inferred): Evidence("rule", f"{rule}: {words}", inferred=inferred)
+    for rule, words in RULES.items()
+    for inferred in (False, True)
+}
 CLOCKS_DIFFER = 1.0  # seconds: an agent may note a time that is rounded
 
 TYPE_CHECKING = False
@@ -150,7 +155,7 @@ def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evi
         found.extend(case.record.evidence)
     found.extend(launch_facts(case, exit_of(case, verdict), processes))
     found.extend(verdict.evidence)
-    found.append(Evidence("rule", f"{verdict.rule}: {RULES[verdict.rule]}", inferred=verdict.inferred))
+    found.append(RULE_FACTS[verdict.rule, verdict.inferred])
     return tuple(found)
 
 

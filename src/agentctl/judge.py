@@ -28,16 +28,15 @@ from agentctl.model import (
     Link,
     ProcessKey,
     Record,
-    Supervisor,
 )
 from agentctl.world import Case, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from agentctl.processes import Processes
-    from agentctl.world import Launched, Name, World
+    from agentctl.world import Name, World
 
 
 def judge(world: World) -> Judgement:
@@ -49,11 +48,29 @@ def judge(world: World) -> Judgement:
     loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
     possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
     supervisors = group((boss.agent, boss.id, boss) for boss in world.supervisors if world.processes.alive(boss.key))
+    launches = group((one.launch.agent, one.session_id, one) for one in world.launches if one.session_id)
+    started = group((one.launch.agent, key, one) for one in world.launches for key in one.agents)
 
     def case_of(name: Name, roots: set[str]) -> Case:
-        return build_case(
-            name, roots, records.get(name), links.get(name, []), possible, supervisors.get(name, []), world
+        """What concerns this one. Everything is looked up: thousands of sessions are judged at once."""
+        agent, mine = name[0], links.get(name, [])
+        live = [link for link in mine if world.processes.alive(link.key)]
+        keys = {link.key for link in live}
+        blockers = [claim for claim in possible if claim.key not in keys and may_be_on(claim, name, roots)]
+        ours = [*launches.get(name, ()), *(one for key in keys for one in started.get((agent, key), ()))]
+        return Case(
+            agent=agent,
+            id=name[1],
+            record=records.get(name),
+            live=tuple(sorted(live, key=link_order)),
+            dead=tuple(sorted((link for link in mine if link not in live), key=link_order)),
+            incomplete=next((why for of, root, why in incomplete if of == agent and root in roots), None),
+            blockers=tuple(sorted(blockers, key=claim_order)),
+            supervisors=tuple(sorted(supervisors.get(name, ()), key=lambda one: (one.key, one.why))),
+            launched=max(ours, key=lambda one: (one.launch.created_at, one.launch.id), default=None),
         )
+
+    incomplete = sorted((one.agent, one.root, one.incomplete) for one in world.stores if one.incomplete)
 
     launch_ids = {key: one.launch.id for one in world.launches for key in one.agents}
 
@@ -77,8 +94,8 @@ def judge(world: World) -> Judgement:
     )
 
 
-def group(entries: Iterable[tuple[str, str, object]]) -> dict[Name, list]:  # type: ignore[type-arg]
-    found: dict[Name, list[object]] = {}
+def group(entries: Iterable[tuple[str, Hashable, object]]) -> dict[tuple[str, Hashable], list]:  # type: ignore[type-arg]
+    found: dict[tuple[str, Hashable], list[object]] = {}
     for agent, id, value in entries:
         found.setdefault((agent, id), []).append(value)
     return found
@@ -131,17 +148,18 @@ def homes_of(world: World) -> dict[Name, set[str]]:
 
 def sole_links(world: World) -> list[Link]:
     """One process, and only one session it can be on, and no other process that can be on that one."""
+    held = {link.key for link in world.links if world.processes.alive(link.key)}
+    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
+    sole = [claim for claim in loose if claim.sole and claim.candidates is not None and len(claim.candidates) == 1]
+    if not sole:
+        return []  # as mostly: then no record is looked at
     links = group((link.agent, link.id, link) for link in world.links)
     records = newest(world.records)
     homes = homes_of(world)
-    held = {link.key for link in world.links if world.processes.alive(link.key)}
-    loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
     possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
     found = []
-    for claim in loose:
-        if not claim.sole or claim.candidates is None or len(claim.candidates) != 1:
-            continue
-        name = (claim.agent, claim.candidates[0])
+    for claim in sole:
+        name = (claim.agent, (claim.candidates or ("",))[0])
         record = records.get(name)
         taken = any(world.processes.alive(link.key) for link in links.get(name, ()))
         able = [other for other in possible if may_be_on(other, name, homes.get(name, set()))]
@@ -152,42 +170,6 @@ def sole_links(world: World) -> list[Link]:
                 Link(claim.agent, name[1], record.store, claim.key, how, SOLE, inferred=True, evidence=(fact,))
             )
     return found
-
-
-def build_case(
-    name: Name,
-    roots: set[str],
-    record: Record | None,
-    links: list[Link],
-    possible: list[Claim],
-    supervisors: list[Supervisor],
-    world: World,
-) -> Case:
-    stores = sorted((one.root, one.incomplete) for one in world.stores if one.agent == name[0] and one.incomplete)
-    live = [link for link in links if world.processes.alive(link.key)]
-    keys = {link.key for link in live}
-    blockers = [claim for claim in possible if claim.key not in keys and may_be_on(claim, name, roots)]
-    return Case(
-        agent=name[0],
-        id=name[1],
-        record=record,
-        live=tuple(sorted(live, key=link_order)),
-        dead=tuple(sorted((link for link in links if link not in live), key=link_order)),
-        incomplete=next((why for root, why in stores if root in roots), None),
-        blockers=tuple(sorted(blockers, key=claim_order)),
-        supervisors=tuple(sorted(supervisors, key=lambda one: (one.key, one.why))),
-        launched=launch_of(name, keys, world),
-    )
-
-
-def launch_of(name: Name, keys: set[ProcessKey], world: World) -> Launched | None:
-    """The newest launch of ours that is of this session: by its id, or by the process that holds it now."""
-    mine = [
-        one
-        for one in world.launches
-        if one.launch.agent == name[0] and (one.session_id == name[1] or keys.intersection(one.agents))
-    ]
-    return max(mine, key=lambda one: (one.launch.created_at, one.launch.id), default=None)
 
 
 def claim_order(claim: Claim) -> tuple[str, ProcessKey]:

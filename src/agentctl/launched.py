@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from agentctl import launches
+from agentctl import launches, stores
 from agentctl.agents import TABLE, load_control
 from agentctl.model import AGENT, DAEMON, SPARE, Evidence, Link
 from agentctl.world import Launched
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from agentctl.world import World
 
 OUTPUT_READ = 256 * 1024  # from its beginning: the id is in the first lines
+FIRST_LINES = 4 * 1024
 
 
-def read(
-    env: Mapping[str, str], located: list[Claimed], processes: Processes, *, with_exits: bool
-) -> tuple[list[Launched], list[Problem]]:
+def read(env: Mapping[str, str], located: list[Claimed], processes: Processes) -> tuple[list[Launched], list[Problem]]:
     """Every launch that is kept. After the process table: a launch that it does not have yet is of nothing that lives.
-    `with_exits`: only those who look at ended sessions need them."""
+    How their processes ended comes later, of those that concern a session (`with_exits`)."""
     kept, problems = launches.read_all(env)
     claimed = {one.process.key: one for one in located}
     found = []
@@ -40,22 +39,37 @@ def read(
                 launch,
                 launch.session_id or (printed_in(folder, launch.agent) if launch.one_shot else None),
                 tuple(agents_of(launch, claimed, processes)),
-                tuple(launches.exits_in(folder)) if with_exits else (),
             )
         )
     return found, problems
+
+
+def with_exits(found: list[Launched], readings: list[Reading]) -> list[Launched]:
+    """How the processes of a launch ended, where a session that is judged is its own."""
+    judged = {(reading.agent.NAME, id) for reading in readings for id in list(reading.records)}
+    judged |= {(link.agent, link.id) for reading in readings for link in list(reading.links)}
+    return [
+        one._replace(exits=tuple(launches.exits_in(os.path.dirname(one.launch.path or ""))))
+        if one.agents or (one.launch.agent, one.session_id) in judged
+        else one
+        for one in found
+    ]
 
 
 def printed_in(folder: str, agent: str) -> str | None:
     """The id that a one-shot run printed first."""
     if agent not in TABLE:
         return None  # written by another version of ours
-    try:
-        with open(os.path.join(folder, launches.OUTPUT), "rb") as file:
-            output = file.read(OUTPUT_READ)
-    except OSError:
-        return None
-    return load_control(agent).printed_id(output) if output else None
+    control = load_control(agent)
+    for limit in (FIRST_LINES, OUTPUT_READ):
+        try:
+            output = stores.read_bytes(os.path.join(folder, launches.OUTPUT), limit)
+        except OSError:
+            return None
+        whole = len(output) < limit
+        if (found := control.printed_id(output) if output else None) is not None or whole:
+            return found
+    return None
 
 
 def agents_of(launch: Launch, claimed: Mapping[ProcessKey, Claimed], processes: Processes) -> list[ProcessKey]:

@@ -182,7 +182,9 @@ def parse(id: str, facts: dict[str, Any], path: str) -> Launch:
 
 
 def words(value: object) -> tuple[str, ...]:
-    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(value) if set(map(type, value)) == {str} else tuple(word for word in value if isinstance(word, str))
 
 
 def exits(id: str, env: Mapping[str, str]) -> list[Exit]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STALL = 1.4  # a store that makes no progress for this long is a problem, not an absence
 GLANCE = 0.1
+HEAD_START = 0.05
+MANY = 100  # records: fewer are read themselves as fast as what is known of their store
 RECENT = 7 * 24 * 60 * 60
 CLOCK_GRAIN = 0.02  # file times are taken from the kernel's coarse clock, up to a tick behind
 
@@ -49,6 +51,10 @@ class Errand:
         self.stalled = False
         self.unread: str | None = None  # why there is no answer
 
+    def pace(self) -> int:
+        """Grows while it gets on."""
+        return self.progress
+
 
 class Reading(Errand):
     """One store of one agent, as far as it was read."""
@@ -66,6 +72,9 @@ class Reading(Errand):
         self.records: dict[str, Record] = {}
         self.asked: set[str] = set()  # the sessions whose record was asked for
         self.stamps: dict[str, Stamp] = {}
+
+    def pace(self) -> int:
+        return self.progress + self.store.steps
 
     @property
     def usable(self) -> bool:
@@ -134,7 +143,9 @@ def read_records(
     claims: tuple[Claim, ...],
     processes: Processes,
     stamps: Mapping[str, Stamp],
+    cache: str | None = None,
 ) -> Callable[[], None]:
+    """The records that matter to this question. `cache`: a folder for what can be derived from stored ones."""
     matches: set[str] = set()
 
     def read_one(id: str) -> None:
@@ -161,12 +172,24 @@ def read_records(
         ]
         wanted.update(dict.fromkeys(id for claim in mine for id in claim.candidates or ()))
         unsure = reading.incomplete is not None or any(claim.candidates is None for claim in mine)
+        for id in wanted:  # what may be alive is read itself, whatever is known of it
+            read_one(id)
+        stored: dict[str, None] = {}
         if scope.since is not None or unsure:
             since = time.time() - RECENT if scope.since is None else scope.since
-            wanted.update(dict.fromkeys(reading.store.recent(since)))
-        wanted.update(dict.fromkeys(sorted(matches)))
-        for id in wanted:
+            for id in reading.store.recent(since):
+                stored[id] = None
+                reading.progress += 1
+        if cache is not None and len(stored) >= MANY:
+            from agentctl.derived import Derived
+
+            reading.store.derived = Derived(cache, reading.agent.NAME, reading.store.root)
+            reading.store.derived.load()
+        for id in (*stored, *sorted(matches)):
             read_one(id)
+        if reading.store.derived is not None:
+            reading.store.derived.save(whole=scope.since == 0.0)
+            reading.store.derived = None
         below = [id for id in reading.records if scope.prefix is None or id.startswith(scope.prefix)]
         walked = set(below)
         for id in below if scope.children else ():  # grows: sub-agents have sub-agents
@@ -225,7 +248,9 @@ def with_freshness(record: Record, reading: Reading, taken_at: float, stamps: Ma
     """Mark a record that was written after the process table was read, by its time or by an earlier look."""
     if record.path is None:
         return record
-    if record.written_at is not None:
+    if record.stamp is not None:
+        name, written, stamp = record.path, record.stamp[0] / 1e9, record.stamp
+    elif record.written_at is not None:
         name, written, stamp = f"{record.path}#{record.id}", record.written_at, (int(record.written_at * 1e9), 0)
     else:
         try:
@@ -234,24 +259,33 @@ def with_freshness(record: Record, reading: Reading, taken_at: float, stamps: Ma
             return record
         name, written, stamp = record.path, found.st_mtime, (found.st_mtime_ns, found.st_size)
     reading.stamps[name] = stamp
-    return record._replace(fresh=written >= taken_at - CLOCK_GRAIN and stamps.get(name) != stamp)
+    fresh = written >= taken_at - CLOCK_GRAIN and stamps.get(name) != stamp
+    return record._replace(fresh=True) if fresh else record
 
 
 def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
-    """Run each job in a thread of its own: one that makes no progress for a while is left behind and named."""
-    running: dict[Errand, tuple[threading.Event, int, float]] = {}
-    for errand, run in jobs:
-        done = threading.Event()
-        running[errand] = done, errand.progress, time.monotonic()
-        threading.Thread(target=guarded, args=(errand, run, done), daemon=True).start()
-    while running:
-        next(iter(running.values()))[0].wait(GLANCE)
-        for errand, (done, progress, since) in list(running.items()):
+    """Run each job in a thread of its own: one that makes no progress for a while is left behind and named.
+
+    Each has a moment for itself before the next one starts. Stores that answer at once are so read one after the other,
+    which costs a fifth less than threads that take the interpreter from each other with every system call.
+    """
+    running: dict[Errand, tuple[threading.Event, int, float]] = {}  # its end, its pace at that moment
+    waiting = list(reversed(jobs))
+    while running or waiting:
+        if waiting:
+            errand, run = waiting.pop()
+            done = threading.Event()
+            running[errand] = done, errand.pace(), time.monotonic()
+            threading.Thread(target=guarded, args=(errand, run, done), daemon=True).start()
+            done.wait(HEAD_START)
+        else:
+            next(iter(running.values()))[0].wait(GLANCE)
+        for errand, (done, pace, since) in list(running.items()):
             now = time.monotonic()
             if done.is_set():
                 del running[errand]
-            elif errand.progress != progress:
-                running[errand] = done, errand.progress, now
+            elif errand.pace() != pace:
+                running[errand] = done, errand.pace(), now
             elif now - since >= STALL:
                 errand.stalled, errand.unread = True, f"its store did not answer within {STALL:g} s"
                 del running[errand]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from agentctl import launched, roots
+from agentctl import config, launched, roots
 from agentctl import processes as process_table
 from agentctl.agents import TABLE, load, load_all, resolve
 from agentctl.claims import claim_all, locate, of_store, place, unknown_roots
@@ -138,12 +138,13 @@ def look(
         located = locate(claim_all(agents, processes), found, env)
 
     in_parallel([(one, link_all(one, of_store(located, one), processes)) for one in found if one.usable])
-    ended_too = any(asked is not None for asked in (scope.since, scope.prefix, scope.ids))
-    launches, launch_problems = launched.read(env, located, processes, with_exits=ended_too)
+    launches, launch_problems = launched.read(env, located, processes)
     launched.add_links(launches, found, located)
     claims = tuple(place(located, found))
-    in_parallel([(one, read_records(one, scope, claims, processes, stamps)) for one in found if one.usable])
+    cache = config.cache_folder(env)
+    in_parallel([(one, read_records(one, scope, claims, processes, stamps, cache)) for one in found if one.usable])
     in_parallel([(one, read_copies(one, found, processes, stamps)) for one in found if one.usable])
+    launches = launched.with_exits(launches, found)
     world = World(
         processes,
         tuple(StoreView(one.agent.NAME, one.store.root, one.incomplete, one.unread) for one in found if not one.absent),
@@ -156,7 +157,12 @@ def look(
     )
     world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
-    shown = tuple(fit_to_show(session, processes) for session in judged.sessions if in_scope(session, scope))
+    host, told = os.uname().nodename, Redacted()
+    shown = tuple(
+        without_secrets(with_host(session, host, processes), told)
+        for session in judged.sessions
+        if in_scope(session, scope)
+    )
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
     problems += launch_problems
@@ -215,22 +221,25 @@ def in_scope(session: Session, scope: Scope) -> bool:
     return scope.since is not None and (session.updated_at or 0.0) >= scope.since
 
 
-def fit_to_show(session: Session, processes: Processes) -> Session:
-    session = with_host(session, processes)
-    secrets = {
-        name: redact_text(text)
-        for name in ("reason", "error", "waiting_for")
-        if (text := getattr(session, name)) is not None
-    }
-    evidence = tuple(
-        fact if (told := redact_text(fact.fact)) == fact.fact else fact._replace(fact=told) for fact in session.evidence
-    )
-    return session._replace(**secrets, evidence=evidence)
+class Redacted(dict[str, str]):
+    """Texts without the keys in them. Thousands of sessions say the same few things."""
+
+    def __missing__(self, text: str) -> str:
+        self[text] = redact_text(text)
+        return self[text]
 
 
-def with_host(session: Session, processes: Processes) -> Session:
+def without_secrets(session: Session, told: Redacted) -> Session:
+    said = {name: getattr(session, name) for name in ("reason", "error", "waiting_for")}
+    changed: dict[str, object] = {name: told[text] for name, text in said.items() if text and told[text] != text}
+    if any(told[fact.fact] != fact.fact for fact in session.evidence):
+        changed["evidence"] = tuple(fact._replace(fact=told[fact.fact]) for fact in session.evidence)
+    return session._replace(**changed) if changed else session
+
+
+def with_host(session: Session, host: str, processes: Processes) -> Session:
     """Where it runs: this machine, and its tmux pane if it has one: without a terminal it has but the variable."""
-    session = session._replace(host=os.uname().nodename)
+    session = session._replace(host=host)
     process = processes.get(session.pid) if session.pid is not None else None
     details = processes.details(process) if process is not None else None
     pane = details.env.get("TMUX_PANE") if details and details.env else None

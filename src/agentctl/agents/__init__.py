@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
+    from agentctl.derived import Derived
     from agentctl.model import Details, Link, Page, Problem, Process, Record, Supervisor
     from agentctl.processes import Processes
     from agentctl.recipes import Held, Recipe, Task, Way
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
 
         root: str
         problems: list[Problem]
+        derived: (
+            Derived | None
+        )  # given where many records are asked for: what was read before, of files that are the same
+        steps: int  # grows as it gets on: a store that stands still is given up on
 
         def survey(self) -> None:
             """Read the small files that name processes. Before the snapshot."""

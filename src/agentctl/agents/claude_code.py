@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from agentctl.derived import Derived
     from agentctl.processes import Processes
 
 NAME = "claude-code"
@@ -127,6 +128,9 @@ class Store:
         self._roster: dict[str, dict[str, Any]] = {}
         self._folders: list[str] | None = None
         self._index: dict[str, list[str]] | None = None  # session id -> its transcripts, of all project folders
+        self._found: dict[str, os.stat_result] = {}  # the transcripts that were listed, as they were then
+        self.derived: Derived | None = None
+        self.steps = 0
         self._blind = False  # a folder could not be listed: a transcript that was not found may be there
 
     # Who is here
@@ -286,7 +290,8 @@ class Store:
     def recent(self, since: float) -> Iterable[str]:
         for folder in self._project_folders():
             try:
-                for name, _ in modified_since(folder, ".jsonl", since):
+                for name, found in modified_since(folder, ".jsonl", since):
+                    self._found[f"{folder}/{name}"] = found
                     yield name.removesuffix(".jsonl")
             except OSError as error:
                 self._blind = True
@@ -318,7 +323,8 @@ class Store:
                 for folder in self._folders_of(cwd):
                     if os.path.lexists(f"{folder}/{id}.jsonl"):
                         return f"{folder}/{id}.jsonl"
-        return max(self._transcripts().get(id, ()), key=written_at, default=None)
+        paths = self._transcripts().get(id, [])
+        return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)
 
     def _child_transcript(self, id: str) -> tuple[str, str] | None:
         """(path, parent) of a sub-agent."""
@@ -337,6 +343,13 @@ class Store:
             if child is None:
                 return self._record_of_registration(id)
             path, parent = child
+        if self.derived is None or tokens:
+            return self._read_record(id, path, parent, tokens=tokens)
+        return self.derived.through(
+            id, path, self._found.get(path), lambda: self._read_record(id, path, parent, tokens=False)
+        )
+
+    def _read_record(self, id: str, path: str, parent: str | None, *, tokens: bool) -> Record:
         try:
             tail, head = read_tail(path, sidechain=parent is not None), read_head(path)
             counted = count_tokens(path, TOKEN_LIMIT) if tokens else None

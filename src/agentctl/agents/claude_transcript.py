@@ -38,6 +38,9 @@ INTERESTING = (
     b'"last-prompt"',
     b'"max_turns_reached"',
 )
+BEGINNING = 512  # of a line: who wrote it, and what its first block is
+BRANCH = b'"gitBranch":"'
+REFUSAL_FIELDS = (b'"is_error":true', b'"is_error": true', b'"toolDenialKind"', b'"permissionDecision"')
 NEWER_MARK = b'"atis-latch"'
 
 
@@ -87,16 +90,22 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
     max_turns = False
     read = 0
+    passed: list[bytes] | None = []  # lines that were not looked into; None: each is, for one names T
     for line in lines_backward(path, TAIL_LIMIT, tell=True):
         if line is TOO_LONG and not decided:
             return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
         read += len(line) + 1
         if decided and read > COMFORT_LIMIT:
             break
+        if decided and passed is not None:
+            if line.rfind(last) >= 0 or last in parents.values():
+                parents.update(named for one in passed for named in parent_in(one))
+                passed = None
+            elif anchored and adds_nothing(line, tail):
+                passed.append(line)
+                continue
         newer = newer or NEWER_MARK in line
-        uuid, parent = uuid_after(line, b'"uuid":"'), uuid_after(line, b'"parentUuid":"')
-        if uuid and parent:
-            parents[uuid] = parent
+        parents.update(parent_in(line))
         if not any(mark in line for mark in INTERESTING):
             continue
         record = decode(line)
@@ -118,6 +127,7 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
             if not is_conversation(record):
                 continue
             anchored = anchored or is_anchor(record)
+            uuid = uuid_after(line, b'"uuid":"')
             if not decided or descends(uuid, last, parents):
                 tail, decided, last = judge_turn(undecided(tail), record, max_turns), True, uuid
             elif is_tool_result(record):
@@ -128,6 +138,27 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     newer = newer or "cost-state" in ended_with
     orderly = "cost-state" in ended_with if newer else "last-prompt" in ended_with
     return tail._replace(orderly=orderly if decided else None)
+
+
+def adds_nothing(line: bytes, tail: Tail) -> bool:
+    """Once T is known, most of its turn are calls and results that need not be decoded: all they could still tell is
+    where it works, and that a call was refused."""
+    beginning = line[:BEGINNING]
+    if tail.model is None or tail.cwd is None or tail.version is None or tail.updated_at is None:
+        return False
+    if tail.branch is None and (at := line.rfind(BRANCH)) >= 0 and line[at + len(BRANCH) :][:1] != b'"':
+        return False
+    if b'"role":"assistant"' in beginning:
+        return True
+    if b'"role":"user"' not in beginning or b'"tool_result"' not in beginning:
+        return False
+    return tail.turn != DONE or not any(line.rfind(mark) >= 0 for mark in REFUSAL_FIELDS)
+
+
+def parent_in(line: bytes) -> list[tuple[bytes, bytes]]:
+    """(its uuid, that of its parent), where it has both."""
+    uuid, parent = uuid_after(line, b'"uuid":"'), uuid_after(line, b'"parentUuid":"')
+    return [(uuid, parent)] if uuid and parent else []
 
 
 def uuid_after(line: bytes, mark: bytes) -> bytes:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from agentctl.derived import Derived
     from agentctl.processes import Processes
 
 NAME = "codex"
@@ -134,6 +135,9 @@ class Store:
         self._paths: dict[str, str] = {}
         self._locks: frozenset[str] = frozenset()
         self._has_locks = False
+        self._found: dict[str, os.stat_result] = {}  # the rollouts that were listed, as they were then
+        self.derived: Derived | None = None
+        self.steps = 0
 
     # Who is here
 
@@ -268,8 +272,9 @@ class Store:
 
     def recent(self, since: float) -> Iterable[str]:
         for folder in dict.fromkeys(os.path.dirname(path) for path in self._all_rollouts().values()):
-            for name, _ in modified_since(folder, ".jsonl", since):
+            for name, found in modified_since(folder, ".jsonl", since):
                 if id := thread_of(name):
+                    self._found[f"{folder}/{name}"] = found
                     yield id
         yield from self._locks
 
@@ -278,7 +283,7 @@ class Store:
 
     def _rollout(self, id: str) -> str | None:
         """The day in a thread's id first (its folder is in local time), then everywhere."""
-        if (path := self._paths.get(id)) and os.path.lexists(path):
+        if (path := self._paths.get(id)) and (path in self._found or os.path.lexists(path)):
             return path
         ending = f"-{id}.jsonl"
         for day in days_of(id):
@@ -292,6 +297,15 @@ class Store:
         path = self._rollout(id)
         if path is None:
             return None
+        if self.derived is None or tokens:
+            record = self._read_record(id, path, tokens=tokens)
+        else:
+            record = self.derived.through(
+                id, path, self._found.get(path), lambda: self._read_record(id, path, tokens=False)
+            )
+        return record._replace(title=self._name_of(id))
+
+    def _read_record(self, id: str, path: str, *, tokens: bool) -> Record:
         try:
             tail, head = read_tail(path), read_head(path)
             counted = count_tokens(path, TOKEN_LIMIT) if tokens else None
@@ -316,7 +330,6 @@ class Store:
             cwd=head.cwd,
             branch=head.branch,
             model=tail.model or head.model,
-            title=self._name_of(id),
             prompt=head.prompt,
             version=head.version,
             started_at=head.started_at,

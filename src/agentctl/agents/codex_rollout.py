@@ -29,6 +29,11 @@ INTERESTING = (
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 REFUSED_MARKS = ("reject command", "rejected by user")
+REFUSED_BYTES = tuple(mark.encode() for mark in REFUSED_MARKS)
+BEGINNING = 256  # of a line
+KIND = b'"payload":{"type":"'
+KINDS = frozenset(mark[1:-1] for mark in INTERESTING)
+CALLED = frozenset(kind.encode() for kind in (*CALLS, *OUTPUTS))
 
 
 class Tail(Value):
@@ -66,8 +71,16 @@ def payload_of(line: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None
 
 
 def read_tail(path: str) -> Tail:
-    """Walk back to the last task_started, collecting what closed it and which calls got no output."""
+    """How the last turn stands. Once its end was seen, its calls and their outputs are not decoded: they matter only
+    where that end turns out to be of another turn."""
+    return walk_back(path, brief=True) or walk_back(path, brief=False) or Tail()
+
+
+def walk_back(path: str, *, brief: bool) -> Tail | None:
+    """Walk back to the last task_started, collecting what closed it and which calls got no output. None: with `brief`,
+    something was passed over that would have been needed."""
     tail = Tail()
+    passed = False
     closed: dict[str, dict[str, Any]] = {}
     answered: set[str] = set()
     pending: list[tuple[str, str, str]] = []
@@ -78,8 +91,13 @@ def read_tail(path: str) -> Tail:
         if line is TOO_LONG:
             return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
         first_look = tail.updated_at is None
-        if not first_look and last_item is not None and not any(mark in line for mark in INTERESTING):
-            continue
+        if not first_look and last_item is not None:
+            what = kind_in(line)
+            if what not in KINDS if what else not any(mark in line for mark in INTERESTING):
+                continue
+            if brief and closed and what in CALLED and not any(line.rfind(mark) >= 0 for mark in REFUSED_BYTES):
+                passed = True
+                continue
         found = payload_of(line)
         if found is None:
             continue
@@ -100,15 +118,27 @@ def read_tail(path: str) -> Tail:
         elif kind == "event_msg" and subtype in ("task_complete", "turn_aborted"):
             closed.setdefault(str(payload.get("turn_id")), payload)
         elif kind == "event_msg" and subtype == "task_started":
-            tail = judge_turn(tail, closed.get(str(payload.get("turn_id"))))
+            end = closed.get(str(payload.get("turn_id")))
+            if end is None and passed:
+                return None
+            tail = judge_turn(tail, end)
             started = True
             break
+    if not started and passed:
+        return None
     if not started and last_item is not None:
         tail = judge_without_events(tail, last_item, bool(pending), bool(closed))
     if tail.turn == DONE and refused:
         words = f"{refused} tool calls were refused" if refused > 1 else "1 tool call was refused"
         tail = tail._replace(refused=refused, reason=f"{tail.reason}; {words}")
     return tail._replace(pending=tuple(reversed(pending)) if tail.turn == WORKING else ())
+
+
+def kind_in(line: bytes) -> bytes:
+    """What a line is, without decoding it: it stands in its beginning. Empty: not in the order that is known."""
+    beginning = line[:BEGINNING]
+    at = beginning.find(KIND)
+    return beginning[at + len(KIND) :].partition(b'"')[0] if at >= 0 else b""
 
 
 def is_refusal(payload: dict[str, Any]) -> bool:
@@ -169,6 +199,8 @@ def read_head(path: str) -> Head:
     """session_meta, and the first prompt that a person wrote."""
     head = Head()
     for line in lines_forward(path, HEAD_LIMIT):
+        if head.id is not None and line.rfind(b'"user"') < 0:
+            continue  # the program's own instructions are long
         found = payload_of(line)
         if found is None:
             continue

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from agentctl.derived import Derived
     from agentctl.processes import Processes
 
 NAME = "demo"
@@ -87,6 +88,8 @@ class Store:
     def __init__(self, root: str) -> None:
         self.root = root
         self.problems: list[Problem] = []
+        self.derived: Derived | None = None  # a demo has few sessions
+        self.steps = 0
         self._sessions = os.path.join(root, "sessions")
         self._held: dict[str, dict[str, Any]] = {}  # session id -> process.json
 

@@ -67,9 +67,9 @@ class Folder:
     def _written(self, since: float) -> Iterator[Row]:
         for project in names(f"{self.path}/session"):
             folder = f"{self.path}/session/{project}"
-            for name, written in modified_since(folder, ".json", since):
+            for name, found in modified_since(folder, ".json", since):
                 if row := self._session(name.removesuffix(".json"), f"{folder}/{name}"):
-                    yield row._replace(updated=max(row.updated or 0.0, written))
+                    yield row._replace(updated=max(row.updated or 0.0, found.st_mtime))
 
     def recent(self, since: float) -> list[str]:
         return [row.id for row in self._written(since) if row.parent is None]

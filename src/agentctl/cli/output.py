@@ -114,8 +114,8 @@ def age(moment: float | None, now: float) -> str:
     return f"{seconds}s"
 
 
-def tilde(path: str | None) -> str:
-    home = os.path.expanduser("~")
+def tilde(path: str | None, home: str | None = None) -> str:
+    home = home or os.path.expanduser("~")
     if path and (path == home or path.startswith(home.rstrip("/") + "/")):
         path = "~" + path[len(home.rstrip("/")) :]
     return plain(path) or "-"

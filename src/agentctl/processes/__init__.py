@@ -58,6 +58,7 @@ class Processes:
         self._read_ports = read_ports
         self._incomplete_for = incomplete_for
         self._children: dict[int, list[Process]] | None = None
+        self._by_start: dict[int, list[Process]] | None = None
 
     def get(self, pid: int) -> Process | None:
         """The living process that has this pid now, whoever it is."""
@@ -82,13 +83,19 @@ class Processes:
         row = self.get(pid)
         if row is not None and (start is None or row.key.start == start):
             return row
-        if start is not None:
-            for row in self.by_pid.values():
-                if row.key.start == start and not row.dead:
-                    details = self.details(row)
-                    if details is not None and pid in details.pids:
-                        return row
+        for row in self._started(start) if start is not None else ():
+            details = self.details(row)
+            if details is not None and pid in details.pids:
+                return row
         return None
+
+    def _started(self, start: int) -> list[Process]:
+        """The living processes that started in this tick: every kept launch asks, so the table is walked once."""
+        if self._by_start is None:
+            self._by_start = {}
+            for row in self.living():
+                self._by_start.setdefault(row.key.start, []).append(row)
+        return self._by_start.get(start, [])
 
     def living(self) -> Iterator[Process]:
         return (row for row in self.by_pid.values() if not row.dead)

@@ -176,16 +176,21 @@ def environment(path: str, names: frozenset[str]) -> dict[str, str] | None:
 def identities(path: str) -> dict[str, object]:
     """uid and the pid in each PID namespace, from status."""
     try:
-        lines = read(path, 16384).split(b"\n")
+        data = read(path, 16384)
     except OSError:
         return {}
     found: dict[str, object] = {}
-    for line in lines:
-        if line.startswith(b"Uid:"):
-            found["uid"] = int(line.split()[1])
-        elif line.startswith(b"NSpid:"):
-            found["pids"] = tuple(int(pid) for pid in line.split()[1:])
+    if numbers := numbers_after(data, b"\nUid:"):
+        found["uid"] = numbers[0]
+    if numbers := numbers_after(data, b"\nNSpid:"):
+        found["pids"] = numbers
     return found
+
+
+def numbers_after(data: bytes, name: bytes) -> tuple[int, ...]:
+    """One line of status. The name in its first line cannot feign one: the kernel writes a line break in it as \\n."""
+    at = data.find(name)
+    return tuple(map(int, data[at + len(name) : data.find(b"\n", at + 1)].split())) if at >= 0 else ()
 
 
 def open_files(process: Process) -> list[str]:

@@ -1,0 +1,202 @@
+"""What was read from transcripts that have not changed since: a cache, one file for each store.
+
+It holds facts of files, never of processes, and each only for as long as its file is the very same: device, inode, size
+and both of its times, looked up after the process table was read, as the file itself would be. (No program can set the
+time of a file's last change, so that a file which was put back with its old size and time is seen, too.)
+A record from here is equal to one that is read anew. It can be deleted at any time; whatever is wrong with it, it is
+only empty. Those who read and write it at one moment do not wait for each other: the last one wins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+
+from agentctl.errors import Refused
+from agentctl.model import TURN_WORDS, UNKNOWN, Evidence, Record
+from agentctl.private import make_private, replace_file
+from agentctl.stores import LATEST_MOMENT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Stamp = tuple[int, int, int, int, int]
+
+PREFIX = "records-"
+LIMIT = 128 * 1024 * 1024
+LONGEST = 8 * 1024  # a record with longer texts is read anew each time
+SETTLED = 2.0  # seconds: a file that was written later may be written again within one tick of its clock
+WORTH_SAVING = 0.02  # of all: fewer new ones are read anew next time rather than all be written again
+LEFT_BEHIND = 3600.0  # seconds after which a file that was never finished is removed
+STAMP = ("device", "inode", "size", "mtime", "ctime")
+WORDS = (
+    *("turn", "reason", "error", "pending", "pending_tool", "pending_id", "ending", "cwd", "branch", "model"),
+    *("title", "prompt", "version", "parent", "forked_from", "policy", "said"),
+)
+NUMBERS = ("started_at", "updated_at", "cost_usd")
+FIELDS = (*WORDS, *NUMBERS, "inferred")
+NOTHING = type(None)
+TYPES: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    **dict.fromkeys(STAMP, (int,)),
+    **dict.fromkeys(WORDS, (str, NOTHING)),
+    **dict.fromkeys(NUMBERS, (int, float, NOTHING)),
+    "said": (str,),
+    "inferred": (bool,),
+}
+
+
+class Derived:
+    def __init__(self, folder: str, agent: str, root: str) -> None:
+        self._folder = folder
+        self._agent = agent
+        self._root = root
+        self._path = os.path.join(folder, file_name(agent, root))
+        self._kept: dict[str, tuple[Any, ...]] = {}  # path -> stamp and fields
+        self._fresh: dict[str, tuple[Any, ...]] = {}
+        self._used: set[str] = set()
+        self._replace = False  # what is there is not ours, not whole, or of other code
+        self._code = code()
+
+    def load(self) -> None:
+        try:
+            self._kept = parse(read(self._path), self._code, self._root)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, RecursionError, MemoryError):
+            self._replace = True
+
+    def through(self, id: str, path: str, found: os.stat_result | None, read: Callable[[], Record]) -> Record:
+        """The record of a transcript, without reading it where nothing was written to it. `found`: how it was found to
+        be, after the process table was read."""
+        try:
+            stamp = stamp_of(found or os.stat(path))
+        except OSError:
+            return read()
+        kept = self._kept.get(path)
+        if kept is not None and kept[: len(stamp)] == stamp:
+            self._used.add(path)
+            return record_of(kept, self._agent, id, self._root, path)
+        began = time.time()
+        record = read()
+        if record.turn != UNKNOWN and began - stamp[3] / 1e9 > SETTLED and (values := values_of(record)):
+            try:
+                if stamp_of(os.stat(path)) == stamp:  # nobody wrote to it while it was read
+                    self._fresh[path] = (*stamp, *values)
+            except OSError:
+                pass
+        return record
+
+    def save(self, *, whole: bool) -> None:
+        """Where it is worth it. `whole`: every transcript was asked for, so that what was not is no more."""
+        kept = {path: self._kept[path] for path in self._used} if whole else self._kept
+        table = {**kept, **self._fresh}
+        changes = len(self._fresh) + len(self._kept) - len(kept)
+        if not self._code or (changes <= WORTH_SAVING * len(table) and not self._replace):
+            return
+        columns = list(zip(*table.values(), strict=True))
+        names = [path.removeprefix(self._root + "/") for path in table]
+        content = {"name": names, **dict(zip((*STAMP, *FIELDS), columns, strict=False))}
+        write(self._path, {"code": self._code, "root": self._root, "columns": content})
+
+
+def file_name(agent: str, root: str) -> str:
+    """Two stores of one name that hash alike would only take each other's place: the root is in the file."""
+    number = 0
+    for byte in os.fsencode(root):
+        number = (number * 257 + byte) % 2**61
+    return f"{PREFIX}{agent}-{number:016x}.json"
+
+
+def code() -> str:
+    """Which code reads the transcripts: another may see other things in them. Empty: it is not in files."""
+    here = os.path.dirname(__file__)
+    times = []
+    for folder in (here, os.path.join(here, "agents")):
+        try:
+            with os.scandir(folder) as entries:
+                times += [entry.stat().st_mtime_ns for entry in entries if entry.name.endswith(".py")]
+        except OSError:
+            return ""
+    return f"{max(times, default=0)} {len(times)}"
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def values_of(record: Record) -> tuple[Any, ...] | None:
+    """None: not one that is worth keeping, or that cannot be had back the same."""
+    own = record.__dict__
+    if len(record.evidence) != 1 or record.evidence != (Evidence("store", record.evidence[0].fact, record.path),):
+        return None
+    words = (*(own[name] for name in WORDS[:-1]), record.evidence[0].fact)
+    if sum(len(word) for word in words if word) > LONGEST:
+        return None
+    return (*words, *(own[name] for name in NUMBERS), record.inferred)
+
+
+def record_of(kept: tuple[Any, ...], agent: str, id: str, store: str, path: str) -> Record:
+    found = dict(zip(FIELDS, kept[len(STAMP) :], strict=True))
+    said = Evidence("store", found.pop("said"), path)
+    return Record(agent, id, store, path=path, stamp=(kept[3], kept[2]), evidence=(said,), **found)
+
+
+def read(path: str) -> bytes:
+    """Only a file that nobody but us can write."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise ValueError("not a file of ours alone")
+        if found.st_size > LIMIT:
+            raise ValueError("too large")
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
+
+
+def parse(data: bytes, expected: str, root: str) -> dict[str, tuple[Any, ...]]:
+    """Path -> stamp and fields. Raises ValueError for whatever is not as we write it."""
+    content = json.loads(data)
+    if not isinstance(content, dict) or (content.get("code"), content.get("root")) != (expected, root):
+        raise ValueError("of other code, or of another store")
+    columns = content.get("columns")
+    if not isinstance(columns, dict) or columns.keys() != TYPES.keys():
+        raise ValueError("other columns")
+    for name, kinds in TYPES.items():
+        if not isinstance(columns[name], list) or not set(map(type, columns[name])) <= {*kinds}:
+            raise ValueError(f"{name}: other types")
+    if not set(columns["turn"]) <= set(TURN_WORDS) - {UNKNOWN}:
+        raise ValueError("unknown turns")
+    for name in NUMBERS:
+        if not all(0 <= number < LATEST_MOMENT for number in columns[name] if number is not None):
+            raise ValueError(f"{name}: no such number")
+    rows = zip(*(columns[name] for name in (*STAMP, *FIELDS)), strict=True)
+    return {f"{root}/{name}": row for name, row in zip(columns["name"], rows, strict=True)}
+
+
+def write(path: str, content: dict[str, Any]) -> None:
+    """At once, or not at all. Where it cannot be written, transcripts are read again."""
+    try:
+        make_private(os.path.dirname(path))
+        remove_what_was_left(os.path.dirname(path))
+        # Lone surrogates (a name that is not UTF-8) are escaped, and come back as they were.
+        replace_file(path, json.dumps(content, separators=(",", ":")).encode())
+    except (OSError, ValueError, Refused):
+        pass
+
+
+def remove_what_was_left(folder: str) -> None:
+    """Of a command that was killed while it wrote."""
+    now = time.time()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            unfinished = entry.name.startswith(PREFIX) and not entry.name.endswith(".json")
+            if unfinished and now - entry.stat(follow_symlinks=False).st_mtime > LEFT_BEHIND:
+                os.unlink(entry.path)
