@@ -9,9 +9,9 @@ import os
 import sys
 import time
 
-from agentctl import busy, hooks, launched, launches, launching, locks
+from agentctl import busy, hooks, launched, launches, launching, locks, screens
 from agentctl.agents import load, load_control
-from agentctl.errors import AgentctlError, LaunchFailed, Refused, TimedOut
+from agentctl.errors import AgentctlError, LaunchFailed, NoSessionYet, Refused, TimedOut
 from agentctl.model import ALIVE, GONE, Value
 from agentctl.recipes import Task
 from agentctl.sessions import Scope, examine, settled_look
@@ -20,19 +20,23 @@ from agentctl.watching import Watch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TypeVar
 
     from agentctl.agents import Control
     from agentctl.hooks import HookResult
     from agentctl.launching import Started
     from agentctl.model import Launch, Session
     from agentctl.recipes import Recipe
+    from agentctl.screens import Screen
     from agentctl.sessions import Look
     from agentctl.world import World
 
     Tell = Callable[[str], None]
+    S = TypeVar("S", Started, Screen)
 
 ID_PATIENCE = 60.0
 SAY_AFTER = 1.0  # seconds of silence before the person is told what is waited for
+GLANCE = 0.5  # seconds between two looks at a screen
 LAST_LINES, LAST_BYTES = 10, 4096
 COMMAND = (sys.executable, "-P", "-m", "agentctl")  # ourselves, for the runner
 OVER = "_over"  # the verb that the runner asks: cli/over.py
@@ -55,14 +59,18 @@ class Request(Value):
     id_patience: float = ID_PATIENCE
     force: bool = False
     session: Session | None = None  # the one to go on with
+    interactive: bool = False  # its screen, in tmux; then the prompt may be empty
 
 
 def launch(request: Request, env: Mapping[str, str], tell: Tell) -> Session:
-    """`env` is our own. Raises LaunchFailed, TimedOut (the agent is left running), Refused, NotFound, UsageError."""
+    """`env` is our own. Raises LaunchFailed, TimedOut and NoSessionYet (the agent is left running), Refused, NotFound,
+    UsageError."""
     control = load_control(request.agent)
     recipe = control.start(task_of(request))
-    started = start(request, recipe, env, tell)
-    found = await_session(request, recipe, started, env, tell)
+    if request.interactive:
+        found = launch_screen(request, recipe, env, tell)
+    else:
+        found = await_session(request, recipe, start(request, recipe, env, tell), env, tell)
     if recipe.session_id is not None and found.id != recipe.session_id:
         tell(f"{request.agent} took another id than {recipe.session_id}: it is on {found.id}")
     return found
@@ -101,6 +109,7 @@ def task_of(request: Request) -> Task:
         request.permissions,
         request.flags,
         request.session,
+        request.interactive,
     )
 
 
@@ -108,6 +117,16 @@ def task_of(request: Request) -> Task:
 
 
 def start(request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell) -> Started:
+    return start_by(launching.start, request, recipe, env, tell)
+
+
+def start_by(
+    starter: Callable[[launches.Reserved, launching.Order], S],
+    request: Request,
+    recipe: Recipe,
+    env: Mapping[str, str],
+    tell: Tell,
+) -> S:
     """The directory is ours alone from the look at who works there until our launch can be seen by others."""
     agent_env = {**request.env, **(recipe.env or {})}
     launching.executable(recipe.argv[0], agent_env, request.cwd)  # or NotFound, before anything is made
@@ -129,13 +148,13 @@ def start(request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell) 
             spec=request.spec,
             hooks=request.hooks,
             session_id=recipe.session_id,
-            one_shot=True,
+            one_shot=not request.interactive,
             time_limit=request.time_limit,
             ask=(*COMMAND, OVER, reserved.id),
             stop=(*COMMAND, "stop", reserved.id),
             commands_env=env,
         )
-        return launching.start(reserved, order)
+        return starter(reserved, order)
 
 
 def check_directory(request: Request, env: Mapping[str, str], tell: Tell) -> None:
@@ -166,7 +185,14 @@ def check_directory(request: Request, env: Mapping[str, str], tell: Tell) -> Non
 # Which session it is
 
 
-def await_session(request: Request, recipe: Recipe, started: Started, env: Mapping[str, str], tell: Tell) -> Session:
+def await_session(
+    request: Request,
+    recipe: Recipe,
+    started: Started,
+    env: Mapping[str, str],
+    tell: Tell,
+    screen: screens.Watcher | None = None,
+) -> Session:
     begun = time.monotonic()
     deadline = begun + request.id_patience
     told = False
@@ -181,7 +207,9 @@ def await_session(request: Request, recipe: Recipe, started: Started, env: Mappi
             if watch.cover([started.child, started.runner], [*written, *signs(request, known, look)]):
                 continue
             if not launched.may_live(look.world, request.agent, started.child, started.runner):
-                raise died(request, started)
+                raise died(request, started, screen)
+            if screen is not None and screen.is_still():
+                raise unnamed(request, started, "and what it shows does not change: it waits for a person", screen)
             now = time.monotonic()
             if now >= deadline:
                 raise TimedOut(
@@ -191,7 +219,8 @@ def await_session(request: Request, recipe: Recipe, started: Started, env: Mappi
             if not told and now - begun >= SAY_AFTER:
                 told = True
                 tell(f"{request.agent} runs (pid {started.child.pid}); waiting for its session id")
-            watch.sleep(deadline if told else min(deadline, begun + SAY_AFTER))
+            until = deadline if told else min(deadline, begun + SAY_AFTER)
+            watch.sleep(until if screen is None else min(until, now + GLANCE))
 
 
 def id_in(world: World, launch_id: str) -> str | None:
@@ -238,10 +267,36 @@ def signs(request: Request, known: str | None, look: Look) -> list[str]:
     return found
 
 
-def died(request: Request, started: Started) -> LaunchFailed:
+def launch_screen(request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell) -> Session:
+    """The same in a terminal of its own. Its session may begin only when a person has typed something."""
+    screens.require(env)
+    screen = start_by(lambda reserved, order: screens.start(reserved, order, env), request, recipe, env, tell)
+    watcher = screens.Watcher(screen.pane, env)
+    dead = False
+    try:
+        tell(f"its screen is in tmux session {screen.pane.name}: agentctl attach {screen.started.launch_id}")
+        if recipe.late is not None:
+            raise unnamed(request, screen.started, f"yet: {recipe.late}")
+        return await_session(request, recipe, screen.started, env, tell, watcher)
+    except LaunchFailed:
+        dead = True
+        raise
+    finally:
+        (screens.close if dead else screens.settle)(screen.pane, env)
+
+
+def unnamed(request: Request, started: Started, why: str, screen: screens.Watcher | None = None) -> NoSessionYet:
+    shown = f"; it shows:\n{screens.told(screen.lines())}\n" if screen is not None else "; "
+    go = f"`agentctl attach {started.launch_id}` goes there; attach, wait and stop take this launch id"
+    what = f"{request.agent} (pid {started.child.pid}) runs and has no session {why}"
+    return NoSessionYet(f"{what}{shown}{go}", started.launch_id)
+
+
+def died(request: Request, started: Started, screen: screens.Watcher | None = None) -> LaunchFailed:
     end = next((one for one in launches.exits_in(started.folder) if one.direct), None)
     how = "nobody saw how" if end is None else end.signal or f"exit code {end.exit_code}"
-    lines = last_lines(os.path.join(started.folder, launches.OUTPUT))
+    lines = screen.lines() if screen is not None else last_lines(os.path.join(started.folder, launches.OUTPUT))
+    lines = lines[-LAST_LINES:]
     said = "it printed nothing" if not lines else "its last lines:\n" + "\n".join(f"  {line}" for line in lines)
     return LaunchFailed(
         f"{request.agent} ended before its session was known ({how}); {said}", started.launch_id, step="session"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SECOND_LOOK = 0.15
 LOOKS = 3
-CORE_ENV = ("HOME", "TMUX", "TMUX_PANE", "AGENTCTL_LAUNCH")
+CORE_ENV = ("HOME", "TMUX", "AGENTCTL_LAUNCH")
 
 
 def query(scope: Scope, env: Mapping[str, str] | None = None) -> Answer:
@@ -155,7 +155,8 @@ def look(
     )
     world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
-    shown = tuple(with_host(session, processes) for session in judged.sessions if in_scope(session, scope))
+    host = os.uname().nodename
+    shown = tuple(session._replace(host=host) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
     problems += launch_problems
@@ -212,17 +213,6 @@ def in_scope(session: Session, scope: Scope) -> bool:
     if session.process != GONE:
         return True
     return scope.since is not None and (session.updated_at or 0.0) >= scope.since
-
-
-def with_host(session: Session, processes: Processes) -> Session:
-    """Where it runs: this machine, and its tmux pane if it has one: without a terminal it has but the variable."""
-    session = session._replace(host=os.uname().nodename)
-    process = processes.get(session.pid) if session.pid is not None else None
-    details = processes.details(process) if process is not None else None
-    pane = details.env.get("TMUX_PANE") if details and details.env else None
-    if pane and session.terminal:
-        return session._replace(terminal={"tty": session.terminal.get("tty"), "tmux": pane})
-    return session
 
 
 def sources(found: list[Reading], processes: Processes) -> Iterable[str]:
