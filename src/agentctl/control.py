@@ -143,7 +143,7 @@ def start_by(
             cwd=request.cwd,
             env=agent_env,
             input=recipe.input,
-            prompt=request.prompt,
+            prompt=request.prompt or None,
             group=request.group,
             spec=request.spec,
             hooks=request.hooks,
@@ -209,7 +209,7 @@ def await_session(
             if not launched.may_live(look.world, request.agent, started.child, started.runner):
                 raise died(request, started, screen)
             if screen is not None and screen.is_still():
-                raise unnamed(request, started, "and what it shows does not change: it waits for a person", screen)
+                raise unnamed(request, started, "what it shows does not change: it waits for a person", screen)
             now = time.monotonic()
             if now >= deadline:
                 raise TimedOut(
@@ -276,8 +276,11 @@ def launch_screen(request: Request, recipe: Recipe, env: Mapping[str, str], tell
     try:
         tell(f"its screen is in tmux session {screen.pane.name}: agentctl attach {screen.started.launch_id}")
         if recipe.late is not None:
-            raise unnamed(request, screen.started, f"yet: {recipe.late}")
-        return await_session(request, recipe, screen.started, env, tell, watcher)
+            raise unnamed(request, screen.started, recipe.late)
+        found = await_session(request, recipe, screen.started, env, tell, watcher)
+        if recipe.session_id is None:
+            launches.note_session(screen.started.folder, found.id)
+        return found
     except LaunchFailed:
         dead = True
         raise
@@ -288,7 +291,7 @@ def launch_screen(request: Request, recipe: Recipe, env: Mapping[str, str], tell
 def unnamed(request: Request, started: Started, why: str, screen: screens.Watcher | None = None) -> NoSessionYet:
     shown = f"; it shows:\n{screens.told(screen.lines())}\n" if screen is not None else "; "
     go = f"`agentctl attach {started.launch_id}` goes there; attach, wait and stop take this launch id"
-    what = f"{request.agent} (pid {started.child.pid}) runs and has no session {why}"
+    what = f"{request.agent} (pid {started.child.pid}) runs and has no session yet: {why}"
     return NoSessionYet(f"{what}{shown}{go}", started.launch_id)
 
 

@@ -293,7 +293,7 @@ class Launch(Value):
     spec: str | None = None
     hooks: tuple[tuple[str, str], ...] = ()
     worktree: str | None = None
-    session_id: str | None = None  # where it was chosen by us
+    session_id: str | None = None  # where it was chosen by us; of a screen also the one that it began with
     time_limit: float | None = None
     path: str | None = None
 

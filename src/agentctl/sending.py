@@ -165,13 +165,13 @@ class Sending:
         seat = seated(held.process, processes, self._env)
         if seat.tty is None:
             raise Refused(
-                f"{self._id} has no terminal, and its agent has no other way to be spoken to; "
-                f"once it has ended: agentctl resume {self._id} TEXT"
+                f"{self._id} has no terminal, and its agent no other way to be spoken to; agentctl peek -f {self._id} "
+                f"follows it, agentctl resume {self._id} TEXT goes on once it has ended"
             )
         if seat.pane is None:
             silent = "".join(f"; {one.path}: {one.problem}" for one in seat.problems)
             where = whereabouts(held.process, seat)
-            raise Refused(f"{self._id}: {where}, which is no pane of tmux; type it there{silent}")
+            raise Refused(f"{self._id}: {where}, which is no pane of tmux; `agentctl attach` says more{silent}")
         refuse(f"{self._id}: {seat.pane.busy}" if seat.pane.busy else None)
         if self._text[0] in COMMANDS and not self._raw:
             raise Refused(

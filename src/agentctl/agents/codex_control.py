@@ -6,7 +6,7 @@ thread would take model and sandbox from the configuration of the day: what it h
 
 from __future__ import annotations
 
-from agentctl.agents.codex import NAME, claims, command_of
+from agentctl.agents.codex import NAME, claims, command_of, roots
 from agentctl.agents.codex_rollout import payload_of
 from agentctl.agents.controls import (
     REFUSES,
@@ -19,7 +19,7 @@ from agentctl.agents.controls import (
 from agentctl.errors import AgentctlError, Refused, TruthUnavailable, UsageError
 from agentctl.model import DAEMON
 from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Delivery, Held, Recipe, Task, Way
-from agentctl.stores import lines_backward, text_or_none
+from agentctl.stores import lines_backward, real_path, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,7 +147,11 @@ def way_to_send(held: Held) -> Delivery | None:
 
 def own_screen(held: Held) -> tuple[str, ...] | None:
     """Another screen on the daemon that has the thread."""
-    return ("codex", "resume", held.session.id) if claims(held.process, held.details) == DAEMON else None
+    if claims(held.process, held.details) != DAEMON:
+        return None
+    store = held.session.store
+    elsewhere = store is not None and store != real_path(roots(held.env)[0])
+    return (*(("env", f"CODEX_HOME={store}") if elsewhere else ()), "codex", "resume", held.session.id)
 
 
 def interruption(held: Held) -> Callable[[float], None]:

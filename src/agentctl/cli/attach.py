@@ -52,15 +52,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     env = dict(os.environ)
-    command = command_for(target_of(args.id, env), env)
+    command, cwd = command_for(target_of(args.id, env), env)
     if args.print:
         import shlex
 
-        print(shlex.join(command))
+        first = f"cd {shlex.quote(cwd)} && " if cwd and os.path.realpath(cwd) != os.path.realpath(".") else ""
+        print(first + shlex.join(command))
         return 0
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Refused("attach needs a terminal; --print says the command for one")
     sys.stdout.flush()
+    if cwd:
+        os.chdir(cwd)
     try:
         os.execvpe(command[0], command, env)
     except FileNotFoundError as error:
@@ -105,18 +108,21 @@ def launch_target(launch: Launch, env: Mapping[str, str]) -> Target:
     return Target(session.id if session else f"launch {launch.id}", process, processes, session)
 
 
-def command_for(target: Target, env: Mapping[str, str]) -> list[str]:
+def command_for(target: Target, env: Mapping[str, str]) -> tuple[list[str], str | None]:
+    """And the directory to run it in, if that matters."""
+    if target.session is not None:
+        details = target.processes.details(target.process) or Details()
+        held = Held(target.session, target.process, details, env)
+        # First: the terminal that a daemon happens to have is that of whoever started it.
+        if (own_screen := load_control(target.session.agent).own_screen(held)) is not None:
+            cwd = target.session.cwd
+            return list(own_screen), cwd if cwd and os.path.isdir(cwd) else None
     seat = seated(target.process, target.processes, env)
     if seat.pane is not None:
         if env.get("TMUX") and not tmux.is_inside(seat.pane, env):
             own = f"TMUX= tmux -S {seat.pane.socket} attach-session -t {seat.pane.name}"
             raise Refused(f"{target.name} sits in another tmux server than yours; leave yours first, or nest it: {own}")
-        return tmux.attach_command(seat.pane, env)
-    if target.session is not None:
-        details = target.processes.details(target.process) or Details()
-        held = Held(target.session, target.process, details, env)
-        if (own_screen := load_control(target.session.agent).own_screen(held)) is not None:
-            return list(own_screen)
+        return tmux.attach_command(seat.pane, env), None
     raise Refused(why_not(target, seat))
 
 
