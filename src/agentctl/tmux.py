@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 
 from agentctl.errors import AgentctlError, NotFound
 from agentctl.launches import MARKER
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PROGRAM = "tmux"
-PATIENCE = 2.0  # for all servers together; each answers in some milliseconds
+PATIENCE = 2.0  # for a server, which answers in some milliseconds
 START_PATIENCE = 10.0  # for one that has to start first, and reads its configuration
 COLUMNS, ROWS = "200", "50"  # of a screen that nobody looks at yet
 # Words without spaces, and last the name, which may have some.
@@ -44,6 +43,10 @@ class Pane(Value):
 
 class Failed(AgentctlError):
     """tmux did not do what it was told, or did not answer."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"tmux: {why}")
 
 
 # Where servers are
@@ -85,31 +88,35 @@ def identity_of(path: str) -> tuple[int, int] | None:
 
 def panes(env: Mapping[str, str], named: Iterable[str | None] = ()) -> tuple[list[Pane], list[Problem]]:
     """Every pane of every server that answers, and those that do not. All are asked at once."""
-    import subprocess
+    from threading import Thread
 
-    asked: list[tuple[str, subprocess.Popen[bytes]]] = []
-    found: list[Pane] = []
-    problems: list[Problem] = []
-    deadline = time.monotonic() + PATIENCE
-    for socket in sockets(env, named):
-        words = [PROGRAM, "-u", "-S", socket, "list-panes", "-a", "-F", FORMAT]
-        try:
-            asked.append((socket, start(words, asking(env))))
-        except FileNotFoundError:
-            return [], []  # without tmux there are no panes
-    for socket, process in asked:
-        try:
-            out, err = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            end(process)
-            problems.append(Problem(PROGRAM, f"no answer within {PATIENCE:g} s", socket))
-            continue
-        said = err.decode(errors="replace").strip()
-        if process.returncode == 0:
-            found += parse(out.decode(errors="replace"), socket)
-        elif not any(word in said for word in NOBODY):
-            problems.append(Problem(PROGRAM, said or f"exit code {process.returncode}", socket))
-    return found, problems
+    servers = sockets(env, named)
+    answers: dict[str, list[Pane] | Problem] = {}
+
+    def ask_for_panes(socket: str) -> None:
+        answers[socket] = panes_of(socket, env)
+
+    threads = [Thread(target=ask_for_panes, args=(socket,), daemon=True) for socket in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()  # each is bounded
+    told = [answers[socket] for socket in servers]
+    return (
+        [pane for answer in told if isinstance(answer, list) for pane in answer],
+        [answer for answer in told if isinstance(answer, Problem)],
+    )
+
+
+def panes_of(socket: str, env: Mapping[str, str]) -> list[Pane] | Problem:
+    try:
+        return parse(ask(socket, ["list-panes", "-a", "-F", FORMAT], env), socket)
+    except NotFound:
+        return []  # without tmux there are none
+    except OSError as error:
+        return Problem(PROGRAM, error.strerror or str(error), socket)
+    except Failed as error:
+        return [] if any(word in error.why for word in NOBODY) else Problem(PROGRAM, error.why, socket)
 
 
 def parse(text: str, socket: str) -> list[Pane]:
@@ -172,7 +179,7 @@ def open_session(name: str, cwd: str, argv: Sequence[str], env: Mapping[str, str
     socket, _, rest = said.partition(" ")
     found = parse(rest, socket)
     if not found:
-        raise Failed(f"tmux has opened {name}, and does not say which pane that is: {said.strip()!r}")
+        raise Failed(f"it has opened {name}, and does not say which pane that is: {said.strip()!r}")
     return found[0]
 
 
@@ -236,10 +243,10 @@ def run(words: Sequence[str], env: Mapping[str, str], patience: float, input: by
         out, err = process.communicate(input, timeout=patience)
     except subprocess.TimeoutExpired as error:
         end(process)
-        raise Failed(f"tmux does not answer within {patience:g} s; is its server stopped?") from error
+        raise Failed(f"no answer within {patience:g} s; is that server suspended?") from error
     if process.returncode != 0:
         said = err.decode(errors="replace").strip() or f"exit code {process.returncode}"
-        raise Failed(f"tmux: {said}")
+        raise Failed(said)
     return out.decode(errors="replace")
 
 
