@@ -67,13 +67,11 @@ class Server:
         self.world.keep(handle)
         return handle
 
-    def shell(self, name: str, *words: str, **env: str) -> str:
+    def shell(self, name: str, *words: str) -> str:
         """A pane with a shell, in which a person then types a command; its id."""
-        given = [word for key, value in env.items() for word in ("-e", f"{key}={value}")]
-        pane = self("new-session", "-d", "-s", name, "-P", "-F", "#{pane_id}", *given, "sh")
-        if words:
-            self("send-keys", "-t", pane, "-l", shlex.join(words))
-            self("send-keys", "-t", pane, "Enter")
+        pane = self("new-session", "-d", "-s", name, "-P", "-F", "#{pane_id}", "sh")
+        self("send-keys", "-t", pane, "-l", shlex.join(words))
+        self("send-keys", "-t", pane, "Enter")
         return pane
 
     def terminal(self, pane: str) -> str:
@@ -84,7 +82,7 @@ def by_hand(server: Server, name: str, *words: str, **env: str) -> tuple[str, st
     """A demo agent that a person has started in a pane: its session and its pane."""
     world, id = server.world, str(uuid.uuid4())
     command = [sys.executable, "-m", "agentctl.demo", "--session-id", id, "--interactive", *words]
-    pane = server.shell(name, *command, **env)
+    pane = server.shell(name, "env", *(f"{key}={value}" for key, value in env.items()), *command)
     file = world.demo_root / "sessions" / id / "process.json"
     facts = json.loads(wait_until("the demo agent in its pane", lambda: file.exists() and file.read_text()))
     world.keep(Handle(facts["pid"], facts["start_ticks"]))
