@@ -20,7 +20,7 @@ lint: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces)
+torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces and tmux)
 	$(BIN)/python -m tests.torture
 
 lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1]

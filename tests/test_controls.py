@@ -101,9 +101,64 @@ def test_the_words_of_a_command(agent: str, more: dict[str, Any], wanted: str) -
     assert words(agent, **more) == wanted
 
 
+SCREENS: list[tuple[str, dict[str, Any], str]] = [
+    ("claude-code", {}, "claude --session-id ID -- hello"),
+    ("claude-code", {"prompt": ""}, "claude --session-id ID"),
+    (
+        "claude-code",
+        {"flags": ("--add-dir", "/a"), "permissions": PLAN, "model": "opus"},
+        "claude --add-dir /a --session-id ID --model opus --permission-mode plan -- hello",
+    ),
+    ("claude-code", {"session": session("claude-code")}, "claude --resume ID -- hello"),
+    ("codex", {}, "codex --no-daemon -- hello"),
+    ("codex", {"prompt": ""}, "codex --no-daemon"),
+    ("codex", {"flags": ("--no-daemon",), "permissions": PLAN}, "codex --no-daemon --sandbox read-only -- hello"),
+    ("codex", {"session": session("codex", model="m")}, "codex --no-daemon --model m resume ID -- hello"),
+    ("opencode", {}, "opencode --prompt=hello"),
+    ("opencode", {"prompt": "", "flags": ("--port", "4999")}, "opencode --port 4999"),
+    ("opencode", {"permissions": BYPASS, "model": "p/m"}, "opencode --model p/m --auto --prompt=hello"),
+    ("opencode", {"session": session("opencode", cwd="/work")}, "opencode --session ID --prompt=hello"),
+]
+
+
+@pytest.mark.parametrize(("agent", "more", "wanted"), SCREENS)
+def test_the_words_of_a_screen(agent: str, more: dict[str, Any], wanted: str) -> None:
+    assert words(agent, interactive=True, **more) == wanted
+
+
+@pytest.mark.parametrize("agent", TABLE)
+def test_a_screen_has_its_prompt_as_one_word_no_input_and_nobody_refused(agent: str) -> None:
+    recipe = load_control(agent).start(task(prompt=ODD, interactive=True))
+    assert (recipe.input, recipe.said, recipe.late) == (None, None, None)
+    assert recipe.argv[-1].endswith(ODD)
+    with pytest.raises(UsageError, match="put it into a file"):
+        load_control(agent).start(task(prompt="é" * 61_000, interactive=True))
+
+
+def test_which_screens_have_no_session_before_a_person_types() -> None:
+    late = {agent: load_control(agent).start(task(prompt="", interactive=True)).late for agent in TABLE}
+    assert [agent for agent, why in late.items() if why] == ["opencode"]
+    one = session("opencode", OPENCODE_ID, cwd="/work")
+    assert opencode_control.start(task(prompt="", interactive=True, session=one)).late is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "flags"),
+    [
+        ("claude-code", ("-p",)),
+        ("claude-code", ("--print",)),
+        ("codex", ("--remote", "x")),
+        ("opencode", ("--prompt=x",)),
+    ],
+)
+def test_flags_that_would_break_a_screen_are_refused(agent: str, flags: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="cannot be handed on"):
+        load_control(agent).start(task(flags=flags, interactive=True))
+
+
 @pytest.mark.parametrize("agent", TABLE)
 @pytest.mark.parametrize("prompt", [ODD, "", "x" * 1024 * 1024])
-def test_no_prompt_is_ever_an_argument(agent: str, prompt: str) -> None:
+def test_no_prompt_of_a_headless_run_is_ever_an_argument(agent: str, prompt: str) -> None:
     recipe = load_control(agent).start(task(prompt=prompt))
     assert recipe.input == prompt.encode()
     assert prompt not in recipe.argv or not prompt

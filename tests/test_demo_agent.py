@@ -16,6 +16,7 @@ import pytest
 
 from agentctl import model
 from agentctl.agents.demo import CERTIFIED
+from agentctl.demo import inputs
 from agentctl.model import ProcessKey
 from agentctl.processes import snapshot
 from tests.demo_home import TIMEOUT, Home, kinds, session_of, wait_until
@@ -228,3 +229,39 @@ def test_a_kill_leaves_the_process_file(home: Home) -> None:
     child.kill()
     child.wait(TIMEOUT)
     assert home.process_file(id) == file
+
+
+# Its terminal
+
+
+@pytest.mark.parametrize(
+    ("typed", "line", "rest"),
+    [
+        (b"one\ntwo\n", "one", b"two\n"),
+        (b"\nx", "", b"x"),
+        (b"\x1b[200~one\ntwo\x1b[201~\nx", "one\ntwo", b"x"),
+        (b"a \x1b[200~one\n\x1b[201~b\n", "a one\nb", b""),
+        (b"ax\x7fb\n", "ab", b""),
+        (b"\x7f\x7fa\n", "a", b""),
+    ],
+)
+def test_a_line_as_a_terminal_has_it(typed: bytes, line: str, rest: bytes) -> None:
+    found = inputs.first_line(typed)
+    assert found is not None
+    assert (inputs.typed(found[0]), found[1]) == (line, rest)
+
+
+@pytest.mark.parametrize("typed", [b"", b"half", b"\x1b[200~one\ntwo\n", b"a\x1b[200~\n"])
+def test_a_line_that_is_not_there_yet(typed: bytes) -> None:
+    assert inputs.first_line(typed) is None
+
+
+def test_a_paste_without_an_end_is_read_at_the_end_of_the_input(home: Home) -> None:
+    result = home.run(input="\x1b[200~one\ntwo")
+    assert result.returncode == 0
+    assert [event["text"] for event in home.events(session_of(result)) if event["event"] == "prompt"] == ["one", "two"]
+
+
+def test_the_key_that_ends_the_input_ends_it(home: Home) -> None:
+    result = home.run(input="one\n\x04two\n")
+    assert kinds(home.events(session_of(result))).count("prompt") == 1

@@ -66,6 +66,10 @@ ORDER = (
     "targets",
     "ending",
     "stopping",
+    "tmux",
+    "terminals",
+    "screens",
+    "sending",
     "watching",
     "waiting",
     "awaiting",
@@ -78,7 +82,7 @@ ON_ITS_OWN = "demo"
 
 AGENT_NAMES = re.compile(r"(?i)(?<![a-z])(claude|codex|opencode|gemini|openclaw|demo)(?![a-z])")
 # Help texts, in which an example has to name some agent.
-EXAMPLES = {("cli/list.py", "EPILOG"), ("cli/launch.py", "EPILOG")}
+EXAMPLES = {("cli/list.py", "EPILOG"), ("cli/launch.py", "EPILOG"), ("cli/attach.py", "EPILOG")}
 
 HEAVY = ("json", "argparse", "typing", "socket", "subprocess", "sqlite3", "asyncio")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 import time
 
-from agentctl import launched, launches
+from agentctl import launched, launches, screens
 from agentctl.agents import load
-from agentctl.errors import AgentctlError, LaunchFailed, TimedOut
+from agentctl.errors import AgentctlError, LaunchFailed, NoSessionYet, TimedOut
 from agentctl.model import Value
 from agentctl.sessions import Scope, examine, settled_look
 from agentctl.watching import Watch
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ID_PATIENCE = 60.0
 SAY_AFTER = 1.0  # seconds of silence before the person is told what is waited for
+GLANCE = 0.5  # seconds between two looks at a screen
 LAST_LINES, LAST_BYTES = 10, 4096
 
 
@@ -39,12 +40,14 @@ class Begun(Value):
     session_id: str | None  # where it was chosen by us
     patience: float
     started: Started
+    screen: screens.Watcher | None = None  # of an agent in a terminal
 
 
 def await_sessions(
     all: Sequence[Begun], env: Mapping[str, str], tell: Tell
 ) -> Iterator[tuple[Begun, Session | AgentctlError]]:
-    """Each as soon as it is known, or why it is not: LaunchFailed (it ended), TimedOut (it is left running)."""
+    """Each as soon as it is known, or why it is not: LaunchFailed (it ended), TimedOut and NoSessionYet (it is left
+    running)."""
     begun = time.monotonic()
     pending = list(all)
     told = False
@@ -70,7 +73,8 @@ def await_sessions(
                 tell(waiting_for(pending))
             if pending:
                 patience = min(one.patience for one in pending)
-                watch.sleep(begun + (patience if told else min(patience, SAY_AFTER)))
+                until = begun + (patience if told else min(patience, SAY_AFTER))
+                watch.sleep(min(until, now + GLANCE) if any(one.screen for one in pending) else until)
 
 
 def known_id(one: Begun) -> str | None:
@@ -89,6 +93,8 @@ def given_up(one: Begun, look: Look, waited: float) -> AgentctlError | None:
     started = one.started
     if not launched.may_live(look.world, one.agent, started.child, started.runner):
         return died(one)
+    if one.screen is not None and one.screen.is_still():
+        return unnamed(one, "what it shows does not change: it waits for a person", shown=True)
     if waited < one.patience:
         return None
     return TimedOut(
@@ -150,10 +156,18 @@ def written_by(one: Begun, known: str | None, look: Look) -> list[str]:
     return found
 
 
+def unnamed(one: Begun, why: str, *, shown: bool = False) -> NoSessionYet:
+    lines = f"; it shows:\n{screens.told(one.screen.lines())}\n" if shown and one.screen is not None else "; "
+    id = one.started.launch_id
+    go = f"`agentctl attach {id}` goes there; attach, wait and stop take this launch id"
+    return NoSessionYet(f"{one.agent} (pid {one.started.child.pid}) runs and has no session yet: {why}{lines}{go}", id)
+
+
 def died(one: Begun) -> LaunchFailed:
     end = next((end for end in launches.exits_in(one.started.folder) if end.direct), None)
     how = "nobody saw how" if end is None else end.signal or f"exit code {end.exit_code}"
-    lines = last_lines(os.path.join(one.started.folder, launches.OUTPUT))
+    printed = os.path.join(one.started.folder, launches.OUTPUT)
+    lines = (one.screen.lines() if one.screen is not None else last_lines(printed))[-LAST_LINES:]
     said = "it printed nothing" if not lines else "its last lines:\n" + "\n".join(f"  {line}" for line in lines)
     why = f"{one.agent} ended before its session was known ({how}); {said}"
     return LaunchFailed(why, one.started.launch_id, step="session")

@@ -11,9 +11,9 @@ import os
 import sys
 from contextlib import ExitStack
 
-from agentctl import busy, hooks, launches, launching, locks, worktrees
+from agentctl import busy, hooks, launches, launching, locks, screens, worktrees
 from agentctl.agents import load_control
-from agentctl.awaiting import ID_PATIENCE, Begun, await_sessions
+from agentctl.awaiting import ID_PATIENCE, Begun, await_sessions, unnamed
 from agentctl.errors import AgentctlError, LaunchFailed, Refused
 from agentctl.model import ALIVE, GONE, Value
 from agentctl.recipes import Recipe, Task
@@ -22,13 +22,16 @@ from agentctl.sessions import Scope, examine, settled_look
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TypeVar
 
     from agentctl.agents import Control
     from agentctl.hooks import HookResult
     from agentctl.launching import Started
     from agentctl.model import Launch, Session
+    from agentctl.screens import Screen
 
     Tell = Callable[[str], None]
+    S = TypeVar("S", Started, Screen)
 
 COMMAND = (sys.executable, "-P", "-m", "agentctl")  # ourselves, for the runner
 OVER = "_over"  # the verb that the runner asks: cli/over.py
@@ -53,6 +56,7 @@ class Request(Value):
     session: Session | None = None  # the one to go on with
     worktree: worktrees.Plan | None = None  # to be made for it; then `cwd` is in there
     slot: str | None = None  # its name among the launches of its group
+    interactive: bool = False  # its screen, in tmux; then the prompt may be empty
 
 
 class Prepared(Value):
@@ -63,20 +67,33 @@ class Prepared(Value):
 
 
 def launch(request: Request, env: Mapping[str, str], tell: Tell) -> Session:
-    """`env` is our own. Raises LaunchFailed, TimedOut (the agent is left running), Refused, NotFound, UsageError."""
-    begun = begin(prepare(request), env, tell)
-    (_, found), *_ = await_sessions([begun], env, tell)
-    if not isinstance(found, AgentctlError):
-        if begun.session_id is not None and found.id != begun.session_id:
-            tell(f"{request.agent} took another id than {begun.session_id}: it is on {found.id}")
-        return found
+    """`env` is our own. Raises LaunchFailed, TimedOut and NoSessionYet (the agent is left running), Refused, NotFound,
+    UsageError."""
+    prepared = prepare(request, env)
+    begun = begin(prepared, env, tell)
+    found: Session | AgentctlError | None = None
+    try:
+        if prepared.recipe.late is not None:
+            raise unnamed(begun, prepared.recipe.late)
+        (_, found), *_ = await_sessions([begun], env, tell)
+    finally:
+        if begun.screen is not None:
+            begun.screen.leave(dead=isinstance(found, LaunchFailed))
     if isinstance(found, LaunchFailed):
         give_back(request, found, env, tell)
-    raise found
+    if isinstance(found, AgentctlError):
+        raise found
+    if begun.screen is not None and begun.session_id is None:
+        launches.note_session(begun.started.folder, found.id)
+    if begun.session_id is not None and found.id != begun.session_id:
+        tell(f"{request.agent} took another id than {begun.session_id}: it is on {found.id}")
+    return found
 
 
-def prepare(request: Request) -> Prepared:
+def prepare(request: Request, env: Mapping[str, str]) -> Prepared:
     """Raises UsageError and NotFound for what can be known to go wrong before anything is made."""
+    if request.interactive:
+        screens.require(env)
     recipe = load_control(request.agent).start(task_of(request))
     launching.executable(recipe.argv[0], {**request.env, **(recipe.env or {})}, request.cwd)
     if request.worktree is None and not os.path.isdir(request.cwd):
@@ -96,11 +113,11 @@ def begin(prepared: Prepared, env: Mapping[str, str], tell: Tell) -> Begun:
         if request.worktree is not None:
             worktrees.make(request.worktree, env)
         try:
-            started = start(request, recipe, env, tell)
+            started, screen = start(request, recipe, env, tell)
         except AgentctlError as error:  # not Ctrl-C: then it may have been started
             give_back(request, error, env, tell)
             raise
-    return Begun(request.agent, request.cwd, request.env, recipe.session_id, request.id_patience, started)
+    return Begun(request.agent, request.cwd, request.env, recipe.session_id, request.id_patience, started, screen)
 
 
 def give_back(request: Request, error: AgentctlError, env: Mapping[str, str], tell: Tell) -> None:
@@ -144,13 +161,30 @@ def task_of(request: Request) -> Task:
         request.permissions,
         request.flags,
         request.session,
+        request.interactive,
     )
 
 
 # Starting
 
 
-def start(request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell) -> Started:
+def start(
+    request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell
+) -> tuple[Started, screens.Watcher | None]:
+    if not request.interactive:
+        return start_by(launching.start, request, recipe, env, tell), None
+    screen = start_by(lambda reserved, order: screens.start(reserved, order, env), request, recipe, env, tell)
+    tell(f"its screen is in tmux session {screen.pane.name}: agentctl attach {screen.started.launch_id}")
+    return screen.started, screens.Watcher(screen.pane, env)
+
+
+def start_by(
+    starter: Callable[[launches.Reserved, launching.Order], S],
+    request: Request,
+    recipe: Recipe,
+    env: Mapping[str, str],
+    tell: Tell,
+) -> S:
     """The directory is ours alone from the look at who works there until our launch can be seen by others."""
     with locks.gate(env, request.cwd):
         check_directory(request, env, tell)
@@ -161,20 +195,20 @@ def start(request: Request, recipe: Recipe, env: Mapping[str, str], tell: Tell) 
             cwd=request.cwd,
             env={**request.env, **(recipe.env or {})},
             input=recipe.input,
-            prompt=request.prompt,
+            prompt=request.prompt or None,
             group=request.group,
             spec=request.spec,
             hooks=request.hooks,
             worktree=request.worktree,
             slot=request.slot,
             session_id=recipe.session_id,
-            one_shot=True,
+            one_shot=not request.interactive,
             time_limit=request.time_limit,
             ask=(*COMMAND, OVER, reserved.id),
             stop=(*COMMAND, "stop", reserved.id),
             commands_env=env,
         )
-        return launching.start(reserved, order)
+        return starter(reserved, order)
 
 
 def check_directory(request: Request, env: Mapping[str, str], tell: Tell) -> None:

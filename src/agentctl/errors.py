@@ -7,7 +7,8 @@ AgentctlError            1  something failed
 │   └── Ambiguous        3  several sessions begin like this
 ├── TimedOut           124  it did not happen in time
 ├── Refused              4  a lock, or an identity that could not be proved
-└── TruthUnavailable     5  the answer cannot be known (--strict, or wait on an unknown)
+├── TruthUnavailable     5  the answer cannot be known (--strict, wait on an unknown, a text that may have arrived)
+└── NoSessionYet         0  an agent waits for a person before it begins a session; it is left running
 
 A message names the path or the pid and ends with what to do next.
 """
@@ -67,3 +68,11 @@ class TimedOut(AgentctlError):
 
 class TruthUnavailable(AgentctlError):
     exit_code = 5
+
+
+class NoSessionYet(AgentctlError):
+    exit_code = 0
+
+    def __init__(self, why: str, launch_id: str) -> None:
+        self.launch_id = launch_id
+        super().__init__(why)

@@ -5,6 +5,7 @@ output.log    the agent's stdout and stderr
 exits.jsonl   one line per process that the runner reaped
 hooks.log     the words of the commands that the runner ran
 hooks.jsonl   how the person's hooks ended; completed: the mark that on-complete was begun
+session       of an agent in a terminal, that names its session itself: the one that `launch` has printed
 
 A folder without launch.json is no launch: it is on its way to be one, or what was left of one that never was.
 No status is in any of them.
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MARKER = "AGENTCTL_LAUNCH"
-LAUNCH, OUTPUT, EXITS, COMMANDS = "launch.json", "output.log", "exits.jsonl", "hooks.log"
+LAUNCH, OUTPUT, EXITS, COMMANDS, SESSION = "launch.json", "output.log", "exits.jsonl", "hooks.log", "session"
+LONGEST_ID = 256
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 RANDOM_DIGITS = 4
 ID_LENGTHS = range(10, 15)
@@ -133,13 +135,34 @@ def read_folder(id: str, folder: str) -> Launch | Problem | None:
     try:
         if os.path.islink(folder):
             raise stores.Torn("a link where a launch should be")
-        return parse(id, stores.read_json(path), path)
+        found = parse(id, stores.read_json(path), path)
+        if found.session_id is None and not found.headless:
+            return found._replace(session_id=noted_session(folder))
+        return found
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return Problem(OWNER, error.strerror or str(error), path)
     except stores.Torn as error:
         return Problem(OWNER, str(error), path)
+
+
+def note_session(folder: str, id: str) -> None:
+    """Once: whose launch it was is to be known also after its process has ended. It links nothing."""
+    try:
+        fd = os.open(os.path.join(folder, SESSION), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(fd, "wb") as file:
+            file.write(id.encode() + b"\n")
+    except OSError:
+        pass  # then it is known while it lives, and no longer
+
+
+def noted_session(folder: str) -> str | None:
+    try:
+        words = stores.read_bytes(os.path.join(folder, SESSION), LONGEST_ID).decode().split("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return words[0] if len(words) == 2 and words[0] and not words[1] else None
 
 
 def parse(id: str, facts: dict[str, Any], path: str) -> Launch:

@@ -250,10 +250,15 @@ def parse(facts: dict[str, Any], path: str) -> Lock:
 def gate(env: Mapping[str, str], directory: str, patience: float = GATE_PATIENCE) -> Flock:
     """with gate(env, directory): look whether it is free, and start. One command at a time, for each directory."""
     real = real_directory(directory)
+    return gate_named(env, real, real, patience)
+
+
+def gate_named(env: Mapping[str, str], name: str, what: str, patience: float = GATE_PATIENCE) -> Flock:
+    """The same for what is no directory; `what` is for people."""
     folder = os.path.join(state_folder(env), "gates")
     try:
         make_private(state_folder(env))
         make_private(folder)
     except OSError as error:
         raise Refused(f"{error.filename or folder}: {error.strerror or error}; {FULL}") from error
-    return Flock(os.path.join(folder, digest(real) + ".lock"), patience, real)
+    return Flock(os.path.join(folder, digest(name) + ".lock"), patience, what)

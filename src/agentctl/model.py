@@ -304,7 +304,7 @@ class Launch(Value):
     base: str | None = None  # the commit that it began with
     repository: str | None = None  # its git folder
     slot: str | None = None  # its name in its group
-    session_id: str | None = None  # where it was chosen by us
+    session_id: str | None = None  # where it was chosen by us; of a screen also the one that it began with
     time_limit: float | None = None
     path: str | None = None
 

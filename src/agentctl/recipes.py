@@ -20,7 +20,8 @@ PERMISSIONS = {
 
 
 class Task(Value):
-    """A turn to be run without a person at the terminal: the first of a new session, or the next of `session`."""
+    """A turn to be run without a person at the terminal: the first of a new session, or the next of `session`. Or its
+    screen in a terminal, with that turn or, where the prompt is empty, without one."""
 
     prompt: str
     cwd: str
@@ -29,6 +30,7 @@ class Task(Value):
     permissions: str | None = None  # None: nobody said; for a session that goes on, what it had
     flags: tuple[str, ...] = ()  # the agent's own, as the person gave them
     session: Session | None = None
+    interactive: bool = False
 
 
 class Recipe(Value):
@@ -39,6 +41,7 @@ class Recipe(Value):
     session_id: str | None = None  # known beforehand: chosen here, or that of the session which goes on
     env: Mapping[str, str] | None = None  # what is added to its environment
     said: str | None = None  # what the person should know, in one line
+    late: str | None = None  # why its session is not to be known before a person types
 
 
 class Held(Value):
@@ -58,3 +61,13 @@ class Way(Value):
     # Ends the turn in a process that is not to be ended; raises AgentctlError where that cannot be done.
     interrupt: Callable[[float], None] | None = None  # given the seconds it may take
     said: str | None = None
+
+
+class Delivery(Value):
+    """How a text is given to a session in its agent's own way: not through its terminal, so it is a text whatever it
+    looks like. That way is asked whether the session is at rest, too."""
+
+    name: str  # of that way, for people
+    # Raises Refused where it is not at rest, TruthUnavailable where it is not known whether it was taken, and
+    # AgentctlError where it was not.
+    deliver: Callable[[str, float], None]  # given the text, and the seconds that it may take

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 SECOND_LOOK = 0.15
 LOOKS = 3
-CORE_ENV = ("HOME", "TMUX", "TMUX_PANE", "AGENTCTL_LAUNCH")
+CORE_ENV = ("HOME", "TMUX", "AGENTCTL_LAUNCH")
 
 
 def query(scope: Scope, env: Mapping[str, str] | None = None) -> Answer:
@@ -159,9 +159,7 @@ def look(
     judged = judge(world)
     host, told = os.uname().nodename, Redacted()
     shown = tuple(
-        without_secrets(with_host(session, host, processes), told)
-        for session in judged.sessions
-        if in_scope(session, scope)
+        without_secrets(session._replace(host=host), told) for session in judged.sessions if in_scope(session, scope)
     )
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
@@ -235,17 +233,6 @@ def without_secrets(session: Session, told: Redacted) -> Session:
     if any(told[fact.fact] != fact.fact for fact in session.evidence):
         changed["evidence"] = tuple(fact._replace(fact=told[fact.fact]) for fact in session.evidence)
     return session._replace(**changed) if changed else session
-
-
-def with_host(session: Session, host: str, processes: Processes) -> Session:
-    """Where it runs: this machine, and its tmux pane if it has one: without a terminal it has but the variable."""
-    session = session._replace(host=host)
-    process = processes.get(session.pid) if session.pid is not None else None
-    details = processes.details(process) if process is not None else None
-    pane = details.env.get("TMUX_PANE") if details and details.env else None
-    if pane and session.terminal:
-        return session._replace(terminal={"tty": session.terminal.get("tty"), "tmux": pane})
-    return session
 
 
 def sources(found: list[Reading], processes: Processes) -> Iterable[str]:

@@ -15,7 +15,7 @@ from agentctl.claims import claim_all
 from agentctl.ending import Ending
 from agentctl.errors import AgentctlError, NotFound, Refused
 from agentctl.launched import child_of
-from agentctl.model import ALIVE, GONE, UNKNOWN, WAITING, WORKING, Details, Launch, Value
+from agentctl.model import AGENT, ALIVE, GONE, UNKNOWN, WAITING, WORKING, Details, Launch, ProcessKey, Value
 from agentctl.recipes import Held, Way
 from agentctl.sessions import Scope, examine, settled_look, snapshot
 from agentctl.targets import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from agentctl.ending import Ended, Living
-    from agentctl.model import ProcessKey, Session
+    from agentctl.model import Session
     from agentctl.processes import Processes
     from agentctl.targets import Left
     from agentctl.world import World
@@ -126,7 +126,8 @@ class Stop:
             ids = alive or [one.id for one in mine]
             if not ids:
                 raise Refused(f"launch {launch.id}: it is not to be seen among the launches; ask again")
-            return [outcome for id in ids for outcome in self.session(id)]
+            own = frozenset(this.agents) if this is not None else frozenset()
+            return [outcome for id in ids for outcome in self.session(id, own)]
         ground = ground_of(world, self._ours(world.processes))
         targets = targets_of_launch(this, ground, tree=self._options.tree)
         if targets.resident is not None:
@@ -148,13 +149,16 @@ class Stop:
 
     # A session
 
-    def session(self, text: str) -> list[Outcome]:
+    def session(self, text: str, meant: frozenset[ProcessKey] = frozenset()) -> list[Outcome]:
+        """`meant`: processes that were asked for themselves, as those of a launch are: that they are on this session
+        need not be proved."""
         session, world = self._examine(text)
         if session.id in self._done:
             return []
         self._done.add(session.id)
         ground = ground_of(world, self._ours(world.processes))
-        targets = targets_of(session, world, ground, force=self._options.force)
+        force = self._options.force or (bool(keys_of(session)) and keys_of(session) <= meant)
+        targets = targets_of(session, world, ground, force=force)
         launch = launch_of(session, world)
         if targets.over:
             return [outcome_of(session, OVER, said=session.reason)]
@@ -338,6 +342,10 @@ def ground_of(world: World, ourselves: frozenset[ProcessKey]) -> Ground:
         ourselves=ourselves,
         uid=os.getuid(),
     )
+
+
+def keys_of(session: Session) -> set[ProcessKey | None]:
+    return {ProcessKey.parse(entry["key"]) for entry in session.processes if entry["role"] == AGENT}
 
 
 def settled(session: Session) -> bool:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.lab import screens
 from tests.lab.commands import (
     Commands,
     FirstSeen,
@@ -377,6 +378,8 @@ CHECKS: dict[str, Callable[[Scene], None]] = {
     "runner-killed": runner_killed,
     "signals": signals,
     "daemon": daemon,
+    "screen": screens.screen,
+    "screen-daemon": screens.daemon,
 }
 CORE = ("launch", "stop", "resume", "wait")
 
@@ -397,7 +400,7 @@ def main(agent: str, version: str, _: str, name: str, program: str, result: str)
         told = ""
         try:
             CHECKS[name](scene)
-            if name != "daemon":
+            if name not in ("daemon", "screen-daemon"):
                 nothing_left(stage)
         except WrongAnswer as error:
             told = f"agentctl: {error}"

@@ -20,6 +20,7 @@ from tests.torture import (  # noqa: F401  they register themselves
     cases_opencode_store,
     cases_opencode_turns,
     cases_stop,
+    cases_terminals,
     cases_turns,
 )
 from tests.torture.handles import Programs, others

@@ -482,8 +482,18 @@ def differences(id: str, one: str, mine: dict[str, Any], other: str, theirs: dic
     return [
         f"{id} {name}: {one} says {mine.get(name)!r}, {other} says {theirs.get(name)!r}"
         for name in theirs
-        if name not in NOT_COMPARED and mine.get(name) != theirs.get(name)
+        if name not in NOT_COMPARED and comparable(name, mine) != comparable(name, theirs)
     ]
+
+
+def comparable(name: str, session: dict[str, Any]) -> object:
+    """Which pane of tmux it is in is asked only when one session is asked for, and is then among the evidence."""
+    value = session.get(name)
+    if name == "terminal" and value:
+        return value["tty"]
+    if name == "evidence" and value:
+        return [fact for fact in value if "of tmux session" not in fact["fact"]]
+    return value
 
 
 def set_back(path: Path, seconds: float) -> None:

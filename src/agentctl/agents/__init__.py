@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentctl.derived import Derived
     from agentctl.model import Details, Link, Page, Problem, Process, Record, Supervisor
     from agentctl.processes import Processes
-    from agentctl.recipes import Held, Recipe, Task, Way
+    from agentctl.recipes import Delivery, Held, Recipe, Task, Way
 
     class Agent(Protocol):
         """What an agent module offers."""
@@ -108,6 +108,13 @@ if TYPE_CHECKING:
             """The session in the first bytes that a one-shot run printed; None: not yet, or it prints none."""
 
         def way_to_stop(self, held: Held) -> Way: ...
+
+        def way_to_send(self, held: Held) -> Delivery | None:
+            """How a live session is given a text; None: only by its terminal. Raises Refused where its screen is known
+            not to be at its prompt, whatever its turn is."""
+
+        def own_screen(self, held: Held) -> tuple[str, ...] | None:
+            """The agent's own command that shows a session which its daemon holds; None: there is none."""
 
 
 class Candidates:

@@ -1,4 +1,4 @@
-"""How Claude Code is started and stopped (measured: 2.1.197 and 2.1.325).
+"""How Claude Code is started, spoken to and stopped (measured: 2.1.197 and 2.1.325).
 
 A resumed session takes its model up again by itself, but not its permission mode: that is read from its transcript.
 """
@@ -8,13 +8,22 @@ from __future__ import annotations
 import os
 
 from agentctl.agents.claude_code import ENV, NAME, is_native, roots
-from agentctl.agents.controls import REFUSES, check_flags, check_mode, has_flag, printed_objects
-from agentctl.errors import UsageError
+from agentctl.agents.controls import (
+    REFUSES,
+    check_flags,
+    check_mode,
+    has_flag,
+    printed_objects,
+    words_for_screen,
+)
+from agentctl.errors import Refused, UsageError
 from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Held, Recipe, Task, Way
 from agentctl.stores import Torn, decode, lines_backward, read_json, real_path, text_or_none, whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from agentctl.model import Session
 
 SECOND_WRITER = True  # several may --resume one session at once: all register, and all append to its transcript
@@ -28,11 +37,13 @@ OURS = {
     **dict.fromkeys(("--bg", "--background"), "a launch runs in the background by itself"),
     **dict.fromkeys(("--output-format", "--input-format"), "agentctl reads its output and writes its input"),
 }
+OF_A_SCREEN = {**OURS, **dict.fromkeys(("-p", "--print"), "a screen has none; leave --interactive out")}
+AT_ITS_PROMPT = ("idle", "shell")
 
 
 def start(task: Task) -> Recipe:
     check_mode(NAME, task.permissions, MODES)
-    check_flags(NAME, task.flags, OURS)
+    check_flags(NAME, task.flags, OF_A_SCREEN if task.interactive else OURS)
     session = task.session
     if session is not None and session.parent is not None:
         raise UsageError(f"{session.id} is a sub-agent, which only its parent can go on with: resume {session.parent}")
@@ -41,17 +52,17 @@ def start(task: Task) -> Recipe:
     if session is not None and task.permissions is None and not has_flag(task.flags, *MODE_FLAGS):
         mode = mode_of(session)
         kept = f"it goes on in its mode {mode}" if mode not in (None, "default") else None
-    said = "; ".join(word for word in (kept, REFUSES if mode != MODES[BYPASS] else None) if word)
-    argv = [
-        "claude",
-        *task.flags,  # first: some take all the words up to the next flag
-        "-p",
-        *("--output-format", "stream-json", "--verbose"),
+    options = (
         *(("--resume", id) if session else ("--session-id", id)),
         *(("--model", task.model) if task.model else ()),
         *(("--permission-mode", mode) if mode else ()),
-    ]
-    return Recipe(tuple(argv), task.prompt.encode(errors="surrogateescape"), session_id=id, said=said or None)
+    )
+    first = ("claude", *task.flags)  # some flags take all the words up to the next one
+    if task.interactive:
+        return Recipe((*first, *options, *words_for_screen(NAME, task.prompt)), session_id=id, said=kept)
+    said = "; ".join(word for word in (kept, REFUSES if mode != MODES[BYPASS] else None) if word)
+    argv = (*first, "-p", "--output-format", "stream-json", "--verbose", *options)
+    return Recipe(argv, task.prompt.encode(errors="surrogateescape"), session_id=id, said=said or None)
 
 
 def new_id() -> str:
@@ -89,16 +100,37 @@ def way_to_stop(held: Held) -> Way:
     return Way(signals=(), command=(*surroundings(held), *program(held), "stop", job), said=said)
 
 
-def background_job(held: Held) -> str | None:
-    """The job that Claude's own daemon runs this session as."""
-    store, pids = held.session.store, {held.process.pid, *held.details.pids}
-    for pid in pids:
+def way_to_send(held: Held) -> None:
+    """By its terminal. A dialog that the person has opened there is no turn, but it takes the keys."""
+    file = registration(held)
+    status = text_or_none(file.get("status")) if file is not None else None
+    if status not in AT_ITS_PROMPT:
+        what = text_or_none((file or {}).get("waitingFor")) or status or "it does not say what it does"
+        raise Refused(f"its screen is not at its prompt ({what}); look at it: agentctl attach {held.session.id}")
+
+
+def own_screen(held: Held) -> tuple[str, ...] | None:
+    job = background_job(held)
+    return (*surroundings(held), *program(held), "attach", job) if job is not None else None
+
+
+def registration(held: Held) -> dict[str, Any] | None:
+    """What its process has written about itself."""
+    for pid in {held.process.pid, *held.details.pids}:
         try:
-            file = read_json(f"{store}/sessions/{pid}.json")
+            file = read_json(f"{held.session.store}/sessions/{pid}.json")
         except (OSError, Torn):
             continue
         if whole_number(file.get("procStart")) == held.process.key.start:
-            return text_or_none(file.get("jobId")) if file.get("kind") == "bg" else None
+            return file
+    return None
+
+
+def background_job(held: Held) -> str | None:
+    """The job that Claude's own daemon runs this session as."""
+    store, file = held.session.store, registration(held)
+    if file is not None:
+        return text_or_none(file.get("jobId")) if file.get("kind") == "bg" else None
     try:
         workers = read_json(f"{store}/daemon/roster.json").get("workers")
     except (OSError, Torn):

@@ -1,18 +1,25 @@
-"""How Codex is started and stopped (measured: 0.166.0).
+"""How Codex is started, spoken to and stopped (measured: 0.166.0).
 
-Always `exec`, which runs in a process of its own; nothing is handed to the shared daemon. A resumed thread would take
-model and sandbox from the configuration of the day: what it had is read from its rollout and said.
+Always in a process of its own: `exec`, or a screen with --no-daemon; nothing is handed to the shared daemon. A resumed
+thread would take model and sandbox from the configuration of the day: what it had is read from its rollout and said.
 """
 
 from __future__ import annotations
 
-from agentctl.agents.codex import NAME, claims, command_of
+from agentctl.agents.codex import NAME, claims, command_of, roots
 from agentctl.agents.codex_rollout import payload_of
-from agentctl.agents.controls import REFUSES, check_flags, check_mode, has_flag, printed_objects
-from agentctl.errors import AgentctlError, Refused, UsageError
+from agentctl.agents.controls import (
+    REFUSES,
+    check_flags,
+    check_mode,
+    has_flag,
+    printed_objects,
+    words_for_screen,
+)
+from agentctl.errors import AgentctlError, Refused, TruthUnavailable, UsageError
 from agentctl.model import DAEMON
-from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Held, Recipe, Task, Way
-from agentctl.stores import lines_backward, text_or_none
+from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Delivery, Held, Recipe, Task, Way
+from agentctl.stores import lines_backward, real_path, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +40,7 @@ SANDBOXES = ("read-only", "workspace-write", FULL_ACCESS)
 # undone. The folder of a launch was named by the person, and a launch in a plain folder must work. Its sandbox and its
 # approvals stay what they are.
 OWN_FLAGS = ("--json", "--skip-git-repo-check")
+OWN_PROCESS = "--no-daemon"
 MODE_FLAGS = ("-s", "--sandbox", "--dangerously-bypass-approvals-and-sandbox", "--approve-for-me", "-p", "--profile")
 MODEL_FLAGS = ("-m", "--model", "--oss", "-p", "--profile")
 PROMPT_LIMIT = 1024 * 1024  # characters; beyond it a thread is begun, and its first turn is refused
@@ -43,6 +51,7 @@ OURS = {
     **dict.fromkeys(("-C", "--cd"), "use --cwd"),
     **dict.fromkeys(("resume", "--last"), "use `agentctl resume`"),
     **dict.fromkeys(("fork", "review"), "agentctl runs `codex exec`"),
+    "--remote": "it runs in a process of its own",
 }
 
 
@@ -62,22 +71,21 @@ def start(task: Task) -> Recipe:
             kept = f"it goes on in its sandbox {sandbox}" if sandbox else None
     free = task.permissions == BYPASS or FULL_ACCESS in mode
     said = "; ".join(word for word in (kept, None if free else REFUSES) if word)
-    argv = [
+    id = session.id if session else None
+    options = (*(("--model", model) if model else ()), *mode, *(("resume", id) if id else ()))
+    if task.interactive:
+        own = () if OWN_PROCESS in flags else (OWN_PROCESS,)
+        words = ("codex", *flags, *own, *options, *words_for_screen(NAME, task.prompt))
+        return Recipe(words, session_id=id, said=kept)
+    argv = (
         "codex",
         "exec",
         *flags,  # first: --image takes all the words up to the next flag
         *(word for word in OWN_FLAGS if word not in flags),
-        *(("--model", model) if model else ()),
-        *mode,
-        *(("resume", session.id) if session else ()),
+        *options,
         "-",
-    ]
-    return Recipe(
-        tuple(argv),
-        task.prompt.encode(errors="surrogateescape"),
-        session_id=session.id if session else None,
-        said=said or None,
     )
+    return Recipe(argv, task.prompt.encode(errors="surrogateescape"), session_id=id, said=said or None)
 
 
 def configures(flags: tuple[str, ...], key: str) -> bool:
@@ -115,6 +123,35 @@ def way_to_stop(held: Held) -> Way:
         return Way(signals=(), interrupt=interruption(held), said=said)
     one_shot = command_of((held.details.argv or ())[1:])[0] in ("exec", "e", "review")
     return Way(signals=("SIGINT", "SIGTERM") if one_shot else ("SIGTERM",))
+
+
+def way_to_send(held: Held) -> Delivery | None:
+    if claims(held.process, held.details) != DAEMON:
+        return None
+    path, id, pid = f"{held.session.store}/{CONTROL_SOCKET}", held.session.id, held.process.pid
+
+    def deliver(text: str, seconds: float) -> None:
+        from agentctl.agents import codex_socket
+
+        try:
+            codex_socket.start_turn(path, id, pid, text, seconds)
+        except (codex_socket.Stranger, codex_socket.Busy) as error:
+            raise Refused(f"{error}; nothing was sent") from error
+        except codex_socket.Unsure as error:
+            raise TruthUnavailable(f"codex's daemon (pid {pid}) has not said whether it took it: {error}") from error
+        except codex_socket.Unanswered as error:
+            raise AgentctlError(f"codex's daemon (pid {pid}) did not take it: {error}; nothing was sent") from error
+
+    return Delivery(f"codex's own daemon (pid {pid})", deliver)
+
+
+def own_screen(held: Held) -> tuple[str, ...] | None:
+    """Another screen on the daemon that has the thread."""
+    if claims(held.process, held.details) != DAEMON:
+        return None
+    store = held.session.store
+    elsewhere = store is not None and store != real_path(roots(held.env)[0])
+    return (*(("env", f"CODEX_HOME={store}") if elsewhere else ()), "codex", "resume", held.session.id)
 
 
 def interruption(held: Held) -> Callable[[float], None]:

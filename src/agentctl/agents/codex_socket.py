@@ -2,7 +2,7 @@
 
 `ask` is read only: `thread/loaded/list` and `thread/read`. The daemon is right about the threads it has loaded and
 wrong about all others (it calls a turn that another process runs `interrupted`), so nothing else is asked or believed.
-`interrupt` is for those who stop a session.
+`interrupt` is for those who stop a session, `start_turn` for those who speak to it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+AT_REST = ("idle", "systemError")  # the latter: its last turn has failed
 MESSAGE_LIMIT = 8 * 1024 * 1024
 PROBE = 0.05  # seconds between two looks at whether a turn has ended
 CLIENT = {"clientInfo": {"name": "agentctl", "title": "agentctl", "version": "1"}, "capabilities": {}}
@@ -27,6 +28,14 @@ CLIENT = {"clientInfo": {"name": "agentctl", "title": "agentctl", "version": "1"
 
 class Unanswered(Exception):
     """The daemon did not answer, or not in a way we understand."""
+
+
+class Busy(Exception):
+    """The thread is not at rest."""
+
+
+class Unsure(Exception):
+    """It was told, and has not answered."""
 
 
 class Stranger(Exception):
@@ -71,6 +80,28 @@ def interrupt(path: str, id: str, pid: int, seconds: float) -> None:
                 connection.call("thread/backgroundTerminals/clean", {"threadId": id})
     except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
         raise Unanswered(str(error) or type(error).__name__) from error
+
+
+def start_turn(path: str, id: str, pid: int, text: str, seconds: float) -> None:
+    """The next prompt of a thread that is at rest, in the daemon that is this process."""
+    told = False
+    try:
+        with Connection(os.path.realpath(path), time.monotonic() + seconds) as connection:
+            if connection.peer != pid:
+                raise Stranger(f"{path} is answered by pid {connection.peer}, not by pid {pid} that runs it")
+            connection.call("initialize", CLIENT)
+            connection.notify("initialized")
+            if id not in (connection.call("thread/loaded/list", {}).get("data") or ()):
+                raise ValueError("it has not loaded this thread")
+            state = connection.status(id).get("type")
+            if state not in AT_REST:
+                raise Busy(f"its daemon says that {id} is {state}")
+            told = True
+            connection.call("turn/start", {"threadId": id, "input": [{"type": "text", "text": text}]})
+    except Failed as error:
+        raise Unanswered(str(error)) from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+        raise (Unsure if told else Unanswered)(str(error) or type(error).__name__) from error
 
 
 class Failed(ValueError):
@@ -143,7 +174,12 @@ class Connection:
     def _send(self, value: dict[str, Any]) -> None:
         data = json.dumps(value).encode()
         size = len(data)
-        length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + struct.pack(">H", size)
+        if size < 126:
+            length = bytes([0x80 | size])
+        elif size < 1 << 16:
+            length = bytes([0x80 | 126]) + struct.pack(">H", size)
+        else:
+            length = bytes([0x80 | 127]) + struct.pack(">Q", size)
         mask = os.urandom(4)
         self._limit_time()
         self._socket.sendall(b"\x81" + length + mask + bytes(byte ^ mask[index % 4] for index, byte in enumerate(data)))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+LONGEST_WORD = 120_000  # bytes: one word of a command line ends at 128 KiB
 REFUSES = "nobody can be asked in a headless run: what needs permission is refused"
 
 
@@ -39,3 +40,18 @@ def printed_objects(output: bytes) -> Iterator[dict[str, Any]]:
     for line in whole_lines(output):
         if line.startswith(b"{") and (value := decode(line)) is not None:
             yield value
+
+
+def words_for_screen(agent: str, prompt: str) -> tuple[str, ...]:
+    """A prompt at the end of a command line, behind all options: whatever it begins with, it is a prompt."""
+    check_word(agent, prompt)
+    return ("--", prompt) if prompt else ()
+
+
+def check_word(agent: str, prompt: str) -> None:
+    size = len(prompt.encode(errors="surrogateescape"))
+    if size > LONGEST_WORD:
+        raise UsageError(
+            f"a prompt of {size} bytes does not fit into the command line of {agent}'s screen ({LONGEST_WORD}); "
+            "put it into a file, and name that in the prompt; or leave --interactive out"
+        )

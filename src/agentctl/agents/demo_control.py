@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from agentctl.agents.controls import words_for_screen
+from agentctl.agents.demo import NAME
 from agentctl.errors import UsageError
 from agentctl.recipes import BYPASS, DEFAULT, Held, Recipe, Task, Way
 
@@ -18,16 +20,16 @@ def start(task: Task) -> Recipe:
     id = task.session.id if task.session else new_id()
     named = ("--resume", id) if task.session else ("--session-id", id)
     model = task.model or (task.session.model if task.session else None)
-    argv = [
+    argv = (
         *PROGRAM,
         *named,
         *(("--model", model) if model else ()),
         *(("--yes",) if task.permissions == BYPASS else ()),
         *task.flags,
-        "-p",
-        "-",
-    ]
-    return Recipe(tuple(argv), task.prompt.encode(), session_id=id)
+    )
+    if task.interactive:
+        return Recipe((*argv, "--interactive", *words_for_screen(NAME, task.prompt)), session_id=id)
+    return Recipe((*argv, "-p", "-"), task.prompt.encode(), session_id=id)
 
 
 def new_id() -> str:
@@ -43,3 +45,11 @@ def printed_id(output: bytes) -> str | None:
 
 def way_to_stop(held: Held) -> Way:
     return Way()
+
+
+def way_to_send(held: Held) -> None:
+    """Its terminal is the only way."""
+
+
+def own_screen(held: Held) -> None:
+    """It has no daemon."""

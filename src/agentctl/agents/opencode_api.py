@@ -1,5 +1,5 @@
 """Asks an OpenCode process that serves HTTP what it does: three GET requests, for one directory at a time. `abort` is
-for those who stop a session.
+for those who stop a session, `prompt` for those who speak to it.
 
 Each directory is a world of its own to it, so `{}` says nothing of sessions of other directories. A directory that it
 has not opened yet it opens on being asked, so it is only asked about those it has open. A process is right about the
@@ -27,6 +27,14 @@ SECONDS = 0.5  # for all requests to one process
 
 class Unanswered(Exception):
     """It did not answer, wants a password, or answers something that we do not understand."""
+
+
+class Busy(Exception):
+    """The session is not at rest."""
+
+
+class Unsure(Exception):
+    """It was told, and has not answered."""
 
 
 class Answer(Value):
@@ -83,23 +91,60 @@ def abort(port: int, id: str, directory: str, deadline: float, login: str | None
         raise Unanswered(str(error) or type(error).__name__) from error
 
 
+def prompt(
+    port: int, id: str, directory: str, text: str, agent: str | None, deadline: float, login: str | None = None
+) -> None:
+    """The next prompt of a session that is at rest. `agent`: the one of its own that it was in."""
+    try:
+        state = ask(port, directory, left(deadline), login)
+    except TimeoutError as error:
+        raise Unanswered(str(error)) from error
+    if id in state.waiting:
+        raise Busy(f"it asks a person: {state.waiting[id]}")
+    if id in state.active:
+        raise Busy("it is at work")
+    words: dict[str, Any] = {"parts": [{"type": "text", "text": text}]}
+    if agent is not None:
+        words["agent"] = agent
+    told = False
+    try:
+        body = json.dumps(words).encode()
+        with opened(
+            "POST", port, f"session/{escaped(id)}/prompt_async", directory, deadline, login, body
+        ) as connection:
+            told = True
+            received(connection, deadline)
+    except Rejected as error:
+        raise Unanswered(str(error)) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise (Unsure if told else Unanswered)(str(error) or type(error).__name__) from error
+
+
+class Rejected(ValueError):
+    """It answered with an error."""
+
+
 def exchange(method: str, port: int, path: str, directory: str, deadline: float, login: str | None) -> Any:
     """One request over a connection of its own, so that the end of the answer is the end of the connection."""
     with opened(method, port, path, directory, deadline, login) as connection:
         return received(connection, deadline)
 
 
-def opened(method: str, port: int, path: str, directory: str, deadline: float, login: str | None) -> socket.socket:
+def opened(
+    method: str, port: int, path: str, directory: str, deadline: float, login: str | None, body: bytes = b""
+) -> socket.socket:
     words = f"{method} /{path}?directory={escaped(directory)} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n"
     if method == "POST":
-        words += "Content-Length: 0\r\n"
+        words += f"Content-Length: {len(body)}\r\n"
+    if body:
+        words += "Content-Type: application/json\r\n"
     if login is not None:
         import base64
 
         words += f"Authorization: Basic {base64.b64encode(login.encode(errors='surrogateescape')).decode()}\r\n"
     connection = socket.create_connection(("127.0.0.1", port), left(deadline))
     try:
-        connection.sendall(f"{words}Connection: close\r\n\r\n".encode("ascii"))
+        connection.sendall(f"{words}Connection: close\r\n\r\n".encode("ascii") + body)
     except OSError:
         connection.close()
         raise
@@ -118,8 +163,10 @@ def received(connection: socket.socket, deadline: float) -> Any:
             raise ValueError("its answer is too long")
 
     head, _, body = answer.partition(b"\r\n\r\n")
+    if head.split()[1:2] == [b"204"]:
+        return None
     if head.split()[1:2] != [b"200"]:
-        raise ValueError(f"it answers {head.splitlines()[0].decode(errors='replace') if head else 'nothing'}")
+        raise Rejected(f"it answers {head.splitlines()[0].decode(errors='replace') if head else 'nothing'}")
     return json.loads(body)
 
 

@@ -1,4 +1,4 @@
-"""How OpenCode is started and stopped (measured: 1.18.33).
+"""How OpenCode is started, spoken to and stopped (measured: 1.18.33).
 
 A resumed session takes its model up again by itself, but not the agent (build, plan, ...) that it was in. It has to be
 resumed in its own directory: elsewhere `run` does its turn and never ends.
@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import re
 
-from agentctl.agents.controls import REFUSES, check_flags, check_mode, has_flag, printed_objects, whole_lines
+from agentctl.agents.controls import (
+    REFUSES,
+    check_flags,
+    check_mode,
+    check_word,
+    has_flag,
+    printed_objects,
+    whole_lines,
+)
 from agentctl.agents.opencode import NAME, claims
-from agentctl.errors import AgentctlError, UsageError
+from agentctl.errors import AgentctlError, Refused, TruthUnavailable, UsageError
 from agentctl.model import DAEMON
-from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Held, Recipe, Task, Way
+from agentctl.recipes import BYPASS, DEFAULT, EDITS, PLAN, Delivery, Held, Recipe, Task, Way
 from agentctl.stores import real_path, text_or_none
 
 TYPE_CHECKING = False
@@ -32,41 +40,48 @@ OURS = {
     "--format": "agentctl reads its output",
     "--attach": "the turn would run in another process",
     "--dir": "use --cwd",
-    **dict.fromkeys(("-i", "--interactive"), "a launch has no terminal"),
+    **dict.fromkeys(("-i", "--interactive"), "use `agentctl launch --interactive`"),
 }
+OF_A_SCREEN = {**OURS, "--prompt": "give it to agentctl, with -p"}
+BEGINS_LATE = "opencode begins a session with its first prompt"
 CREATED = re.compile(rb"timestamp=\S+ level=\w+ run=\w+ message=created id=(ses_\w+) .* parentID=undefined ")
 LAST = 64  # messages that are looked through for the last prompt: every step of a model is one
 
 
 def start(task: Task) -> Recipe:
     check_mode(NAME, task.permissions, MODES)
-    check_flags(NAME, task.flags, OURS)
+    check_flags(NAME, task.flags, OF_A_SCREEN if task.interactive else OURS)
     session, mode = task.session, MODES[task.permissions or DEFAULT]
-    said = None if task.permissions == BYPASS else REFUSES
+    refuses = None if task.interactive or task.permissions == BYPASS else REFUSES
+    kept = None
     if session is not None:
         if session.cwd is not None and real_path(session.cwd) != real_path(task.cwd):
             raise UsageError(f"opencode goes on with a session in its own directory only: {session.cwd}")
         if task.permissions is None and not has_flag(task.flags, "--agent") and (agent := agent_of(session)):
             mode = ("--agent", agent)
-            said = REFUSES if agent == "build" else f"it goes on as its agent {agent}; {REFUSES}"
-    argv = [
+            kept = None if agent == "build" else f"it goes on as its agent {agent}"
+    id = session.id if session else None
+    options = (
+        *(("--session", id) if id else ()),
+        *(("--model", task.model) if task.model else ()),
+        *mode,
+    )
+    said = "; ".join(word for word in (kept, refuses) if word) or None
+    env = rules(PLAN if mode == MODES[PLAN] else task.permissions, task.env)
+    if task.interactive:
+        check_word(NAME, task.prompt)
+        words = ("opencode", *task.flags, *options, *((f"--prompt={task.prompt}",) if task.prompt else ()))
+        return Recipe(words, session_id=id, env=env, said=said, late=None if task.prompt or id else BEGINS_LATE)
+    argv = (
         "opencode",
         "run",
         *task.flags,  # first: --file takes all the words up to the next flag
         *("--format", "json"),
         *(() if has_flag(task.flags, "--print-logs") else ("--print-logs",)),  # there the id is said first
         *(() if has_flag(task.flags, "--log-level") else ("--log-level", "INFO")),
-        *(("--session", session.id) if session else ()),
-        *(("--model", task.model) if task.model else ()),
-        *mode,
-    ]
-    return Recipe(
-        tuple(argv),
-        task.prompt.encode(errors="surrogateescape"),
-        session_id=session.id if session else None,
-        env=rules(PLAN if mode == MODES[PLAN] else task.permissions, task.env),
-        said=said,
+        *options,
     )
+    return Recipe(argv, task.prompt.encode(errors="surrogateescape"), session_id=id, env=env, said=said)
 
 
 def rules(mode: str | None, env: Mapping[str, str]) -> dict[str, str] | None:
@@ -118,6 +133,47 @@ def way_to_stop(held: Held) -> Way:
         said = "it runs in a server: its turn is aborted there, and the server goes on"
         return Way(signals=(), interrupt=abortion(held), said=said)
     return Way()
+
+
+def way_to_send(held: Held) -> Delivery | None:
+    """By its HTTP interface, if it has one: the prompt names the session, whatever the screen shows."""
+    from agentctl.processes import snapshot
+
+    ports = snapshot().ports(held.process)
+    if not ports:
+        return None
+    session, pid = held.session, held.process.pid
+    agent = agent_of(session)
+
+    def deliver(text: str, seconds: float) -> None:
+        import time
+
+        from agentctl.agents import opencode_api
+
+        deadline, login = time.monotonic() + seconds, credentials(held.env)
+        try:
+            opencode_api.prompt(ports[0], session.id, session.cwd or "", text, agent, deadline, login)
+        except opencode_api.Busy as error:
+            raise Refused(f"{session.id}: {error}; nothing was sent") from error
+        except opencode_api.Unsure as error:
+            raise TruthUnavailable(f"opencode (pid {pid}) has not said whether it took it: {error}") from error
+        except opencode_api.Unanswered as error:
+            raise AgentctlError(f"opencode (pid {pid}) did not take it: {error}; nothing was sent") from error
+
+    return Delivery(f"opencode's own interface (pid {pid}, port {ports[0]})", deliver)
+
+
+def own_screen(held: Held) -> tuple[str, ...] | None:
+    """Another screen on the server that runs it."""
+    from agentctl.processes import snapshot
+
+    if claims(held.process, held.details) != DAEMON:
+        return None
+    ports = snapshot().ports(held.process)
+    where = ("--dir", held.session.cwd) if held.session.cwd else ()
+    return (
+        ("opencode", "attach", f"http://127.0.0.1:{ports[0]}", "--session", held.session.id, *where) if ports else None
+    )
 
 
 def abortion(held: Held) -> Callable[[float], None]:

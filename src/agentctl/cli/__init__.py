@@ -27,6 +27,8 @@ VERBS = {
     "launch": ("launch", "start an agent, and print its session id"),
     "resume": ("resume", "go on with a session that has ended"),
     "peek": ("peek", "the last messages of a session; -f follows it"),
+    "attach": ("attach", "take over a session that sits in tmux"),
+    "send": ("send", "give a live session its next prompt"),
     "stop": ("stop", "end sessions, in their agents' own orderly way"),
     "wait": ("wait", "until sessions no longer run, or are idle, waiting or ended"),
     "compare": ("compare", "the launches of a group side by side: status, time, tokens, commits, diff"),
@@ -50,6 +52,7 @@ examples:
   agentctl status 3f2a              one session, by any unique beginning of its id
   agentctl why 3f2a                 the evidence
   agentctl peek 3f2a -f             its last messages, and what comes
+  agentctl attach 3f2a              its screen, if it sits in tmux; agentctl send 3f2a TEXT speaks to it
   agentctl stop 3f2a                end it; says what is true afterwards
   agentctl wait 3f2a --timeout 30m  until it no longer runs
   agentctl lock . --ttl 2h          no agent here for two hours; agentctl locks shows who is where

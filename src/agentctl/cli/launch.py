@@ -20,6 +20,12 @@ they would have to ask for.
 
 A directory in which a session works is busy: a second launch there is refused, and names it.
 
+With --interactive it gets a terminal: its screen runs in a detached tmux session, agentctl-<launch id>, on the server
+that your own `tmux` uses, and `agentctl attach ID` shows it. It asks there for what it may do. -p may be left out. An
+agent that begins no session before a person has typed something (a first prompt, a dialog about trust, a login) is left
+at that: exit 0, the launch id on stdout in place of a session id (--json: session null, launch_id), and the last lines
+of its screen on stderr. attach, wait and stop take either id.
+
 examples:
   agentctl launch demo -p 'Say hello.'
   agentctl launch claude -p 'Fix the failing test.' --permissions edits
@@ -28,6 +34,7 @@ examples:
   agentctl launch claude --issue 42 -p 'Do what this issue asks for.'
   agentctl launch claude -p 'Go.' -- --max-turns 3        the agent's own options
   id=$(agentctl launch demo -p '[[sleep:5]]') && agentctl wait $id
+  agentctl launch --interactive claude -p 'Plan it.' && agentctl attach 3f2a
 """
 
 
@@ -35,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="which agent (default: `agent` of the configuration)")
     parser.add_argument("-p", "--prompt", metavar="TEXT", help="what it is to do (- = from stdin)")
     starting.add_prompt_arguments(parser)
+    starting.add_screen_argument(parser)
     parser.add_argument("--cwd", metavar="DIR", help="where it is to work (default: here)")
     parser.add_argument("--group", metavar="NAME", help="a name for what belongs together")
     starting.add_run_arguments(parser)
@@ -60,8 +68,9 @@ def run(args: Namespace) -> int:
         time_limit=starting.span("--timeout", args.timeout) if args.timeout else None,
         id_patience=starting.span("--id-timeout", args.id_timeout),
         force=args.force,
+        interactive=args.interactive,
     )
-    return starting.answer(control.launch(request, env, starting.tell), args, "launched")
+    return starting.answered(lambda: control.launch(request, env, starting.tell), args, "launched")
 
 
 def agent_of(name: str | None, env: dict[str, str]) -> str:

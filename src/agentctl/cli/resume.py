@@ -18,11 +18,13 @@ TAKES_FLAGS = True
 EPILOG = """\
 The agent's own way to go on: same session, same directory, the model and the rules that it had, unless told otherwise.
 A session that is alive is not resumed: two processes on one session mix their turns. Stop it first.
+With --interactive its screen is opened in a tmux session of its own, with MESSAGE or without it.
 
 examples:
   agentctl resume 3f2a 'Now write the tests.'
   agentctl resume 3f2a --prompt-file more.md --wait
   agentctl resume 3f2a 'Go on.' --permissions edits -- --max-turns 3
+  agentctl resume --interactive 3f2a && agentctl attach 3f2a
 """
 
 
@@ -30,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="a session id, or a unique beginning of one")
     parser.add_argument("message", nargs="?", metavar="MESSAGE", help="what it is told (- = from stdin)")
     starting.add_prompt_arguments(parser)
+    starting.add_screen_argument(parser)
     parser.add_argument("--group", metavar="NAME", help="a name for what belongs together (default: the one it had)")
     starting.add_run_arguments(parser)
 
@@ -39,8 +42,10 @@ def run(args: Namespace) -> int:
 
     env = dict(os.environ)
 
-    session = control.resume(args.id, lambda found: request_for(args, found), env, starting.tell)
-    return starting.answer(session, args, "resumed")
+    def resume() -> Session:
+        return control.resume(args.id, lambda found: request_for(args, found), env, starting.tell)
+
+    return starting.answered(resume, args, "resumed")
 
 
 def request_for(args: Namespace, session: Session) -> Request:
@@ -66,4 +71,5 @@ def request_for(args: Namespace, session: Session) -> Request:
         id_patience=starting.span("--id-timeout", args.id_timeout),
         force=args.force,
         session=session,
+        interactive=args.interactive,
     )

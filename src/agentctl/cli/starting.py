@@ -6,12 +6,13 @@ import os
 import sys
 
 from agentctl.cli import output
-from agentctl.errors import LaunchFailed, UsageError
+from agentctl.errors import LaunchFailed, NoSessionYet, UsageError
 from agentctl.model import GONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
     from agentctl.model import Session
 
@@ -25,6 +26,10 @@ def add_prompt_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--max-file-size", metavar="SIZE", default="50k", help="of each of them (default: %(default)s)")
     parser.add_argument("--issue", metavar="N", help="a GitHub issue to go with it, fetched with `gh`")
     parser.add_argument("--repo", metavar="OWNER/NAME", help="its repository (default: that of the directory)")
+
+
+def add_screen_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("--interactive", action="store_true", help="its screen, in a tmux session of its own")
 
 
 def add_run_arguments(parser: ArgumentParser) -> None:
@@ -51,6 +56,8 @@ def prompt_of(args: Namespace, given: str | None, cwd: str) -> str:
         raise UsageError("--repo says where an --issue is; give both")
     words = prompts.given(given, args.prompt_file)
     if words is None and not (args.issue or args.spec or args.file):
+        if args.interactive:
+            return ""  # the person will say it there
         raise UsageError("no prompt; give -p TEXT, --prompt-file FILE, or -p - for stdin")
     issue = prompts.fetch_issue(issue_number(args.issue), args.repo, cwd) if args.issue else None
     return prompts.build(words or "", args.spec, args.file, size(args.max_file_size), cwd, issue)
@@ -99,6 +106,38 @@ def tell(line: str) -> None:
     print(f"agentctl: {output.plain(line)}", file=sys.stderr, flush=True)
 
 
+def answered(start: Callable[[], Session], args: Namespace, what: str) -> int:
+    try:
+        session = start()
+    except NoSessionYet as unnamed:
+        return answer_without_session(unnamed, args)
+    return answer(session, args, what)
+
+
+def answer_without_session(unnamed: NoSessionYet, args: Namespace) -> int:
+    """The launch id in place of a session id: what waits for a person has none."""
+    print_lines(str(unnamed))
+    if not args.json:
+        print(unnamed.launch_id, flush=True)
+    elif not args.wait:
+        output.print_json({"session": None, "launch_id": unnamed.launch_id})
+    return wait_for(unnamed.launch_id, args) if args.wait else 0
+
+
+def print_lines(text: str) -> None:
+    """Of an agent's screen, too: each as one that no terminal obeys."""
+    for number, line in enumerate(text.splitlines()):
+        print(f"{'' if number else 'agentctl: '}{output.plain(line)}", file=sys.stderr, flush=True)
+
+
+def wait_for(id: str, args: Namespace) -> int:
+    from argparse import Namespace
+
+    from agentctl.cli import wait
+
+    return wait.run(Namespace(id=[id], group=None, until="ended", timeout=None, any=False, json=args.json))
+
+
 def answer(session: Session, args: Namespace, what: str) -> int:
     """The id on stdout, all else on stderr."""
     if not args.json:
@@ -114,11 +153,7 @@ def answer(session: Session, args: Namespace, what: str) -> int:
             session.launch_id or "",
         )
     if args.wait:
-        from argparse import Namespace
-
-        from agentctl.cli import wait
-
-        return wait.run(Namespace(id=[session.id], group=None, until="ended", timeout=None, any=False, json=args.json))
+        return wait_for(session.id, args)
     if not args.json:
         pid = f", pid {session.pid}" if session.pid is not None else ""
         tell(f"{what} {session.agent} in {output.tilde(session.cwd)}: {session.status}{pid}")

@@ -6,7 +6,7 @@ import os
 import time
 
 from agentctl.cli import output
-from agentctl.sessions import one
+from agentctl.terminals import one
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    answer = one(args.id)
+    answer = one(args.id, os.environ)
     session = answer.sessions[0]
     if args.json:
         problems = [output.problem_json(problem) for problem in answer.problems]
@@ -64,7 +64,9 @@ def lines(session: Session) -> list[tuple[str, str]]:
     now = time.time()
     word = output.coloured(output.status_cell(session), session.status)
     pids = ", ".join(f"{entry['pid']} ({entry['role']})" for entry in session.processes)
-    terminal = " ".join(value for value in (session.terminal or {}).values() if value)
+    seat = session.terminal or {}
+    pane = f"tmux {seat['tmux_session']} ({seat['tmux']})" if seat.get("tmux") else ""
+    terminal = " ".join(value for value in (seat.get("tty"), pane) if value)
     tokens = (
         ", ".join(f"{name} {value}" for name, value in session.tokens._asdict().items() if value is not None)
         if (session.tokens)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from agentctl.agents import load
 from agentctl.cli import output
-from agentctl.sessions import one
+from agentctl.terminals import one
 from agentctl.world import RULES
 
 TYPE_CHECKING = False
@@ -26,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    answer = one(args.id)
+    answer = one(args.id, os.environ)
     session = answer.sessions[0]
     if args.json:
         output.print_json(

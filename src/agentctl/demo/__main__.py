@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import uuid
 
 from agentctl.demo import VERSION, script, store
 from agentctl.demo.agent import Agent, say
-from agentctl.demo.inputs import Ended, Inputs
+from agentctl.demo.inputs import Ended, Inputs, screen
 
 
 def main() -> int:
@@ -42,7 +43,9 @@ def run(options: argparse.Namespace, prompt: str | None) -> int:
         if not options.resume:
             session.append_setting("session", options.model, id=session.id)
         say(f"session: {session.id}")
-        return Agent(session, inputs, options.model, asks=not options.yes).run(prompt)
+        agent = Agent(session, inputs, options.model, asks=not options.yes)
+        with screen() if os.isatty(0) and os.isatty(1) else contextlib.nullcontext():
+            return agent.run(prompt, stays=options.interactive)
     except Ended as ended:
         return ended.exit_code
     finally:
@@ -65,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     sessions.add_argument("--session-id", type=store.session_id, metavar="UUID", help="the id of the new session")
     sessions.add_argument("--resume", type=store.session_id, metavar="ID", help="go on with this session")
     found.add_argument("--model", default="demo-1", metavar="NAME", help="the model's name (default: %(default)s)")
+    found.add_argument("--interactive", action="store_true", help="stay at the prompt after each turn")
     found.add_argument("--yes", action="store_true", help="run tools without asking")
     found.add_argument("--version", action="version", version=f"agentctl-demo {VERSION}")
     return found

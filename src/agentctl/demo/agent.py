@@ -35,9 +35,10 @@ class Agent:
         self.tools = 0
         self.refused: list[str] = []
 
-    def run(self, prompt: str | None) -> int:
-        """Turn after turn; the exit code is that of the last one. A prompt at the start makes it a single turn."""
-        single = prompt is not None and not script.stays(prompt)
+    def run(self, prompt: str | None, *, stays: bool = False) -> int:
+        """Turn after turn; the exit code is that of the last one. A prompt at the start makes it a single turn, unless
+        it `stays`."""
+        single = prompt is not None and not stays and not script.stays(prompt)
         exit_code = 0
         while True:
             if prompt is not None and prompt.strip():

@@ -1,6 +1,9 @@
 """All that the demo agent waits for, in one place: signals, the end of its tool, lines on standard input.
 
 Signals arrive as bytes in a pipe, so none is lost between two waits and none strikes in the middle of a write.
+
+At a terminal (`screen`) it reads as an agent's screen does: a line of any length, and a paste as one prompt, whatever
+lines it has (the terminal is asked to mark where a paste begins and ends).
 """
 
 from __future__ import annotations
@@ -15,7 +18,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-STDIN = 0
+STDIN, STDOUT = 0, 1
+PASTES_ON, PASTES_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
+PASTE_BEGINS, PASTE_ENDS = b"\x1b[200~", b"\x1b[201~"
+ERASE, END_OF_INPUT = b"\x7f", b"\x04"
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -51,18 +57,20 @@ class Inputs:
 
     def line(self, seconds: float | None = None) -> str | None:
         """The next line of standard input, or None if none came in time. Raises EOFError at its end."""
-        if b"\n" not in self._text and self._select(seconds, stdin=self._listens):
+        if first_line(self._text) is None and self._select(seconds, stdin=self._listens):
             data = os.read(STDIN, 65536)
             self._text += data
             if not data and not self._text:
                 raise EOFError
             if not data:
-                self._text += b"\n"
-        line, newline, rest = self._text.partition(b"\n")
-        if not newline:
+                self._text = self._text.replace(PASTE_BEGINS, b"") + b"\n"
+        found = first_line(self._text)
+        if found is None:
             return None
-        self._text = rest
-        return line.decode(errors="replace")
+        line, self._text = found
+        if line == END_OF_INPUT:
+            raise EOFError
+        return typed(line)
 
     def _select(self, seconds: float | None, *, stdin: bool) -> bool:
         """Is there something on standard input?"""
@@ -73,6 +81,56 @@ class Inputs:
                 if number in ENDING:
                     raise Ended(f"ended by {signal.Signals(number).name}", 128 + number)
         return STDIN in ready
+
+
+def first_line(text: bytes) -> tuple[bytes, bytes] | None:
+    """The first line and what follows it; None: its end is not there yet. The end of a line in a paste is none."""
+    if text.startswith(END_OF_INPUT):
+        return END_OF_INPUT, text[1:]
+    at = 0
+    while (end := text.find(b"\n", at)) >= 0:
+        opened = text.rfind(PASTE_BEGINS, 0, end)
+        closed = text.find(PASTE_ENDS, opened)
+        if opened < 0 or 0 <= closed < end:
+            return text[:end], text[end + 1 :]
+        if closed < 0:
+            return None
+        at = closed
+    return None
+
+
+def typed(line: bytes) -> str:
+    """What a person meant by these keys."""
+    text = line.replace(PASTE_BEGINS, b"").replace(PASTE_ENDS, b"").decode(errors="replace")
+    kept: list[str] = []
+    for char in text:
+        if char != ERASE.decode():
+            kept.append(char)
+        elif kept:
+            kept.pop()
+    return "".join(kept)
+
+
+class screen:
+    """with screen(): the terminal hands over each key, shows it, and marks pastes; afterwards it is as it was."""
+
+    def __enter__(self) -> None:
+        import termios
+
+        self._before = termios.tcgetattr(STDIN)
+        now = termios.tcgetattr(STDIN)
+        now[3] &= ~termios.ICANON
+        termios.tcsetattr(STDIN, termios.TCSANOW, now)
+        os.write(STDOUT, PASTES_ON)
+
+    def __exit__(self, *_: object) -> None:
+        import termios
+
+        try:
+            os.write(STDOUT, PASTES_OFF)
+            termios.tcsetattr(STDIN, termios.TCSANOW, self._before)
+        except (OSError, termios.error):
+            pass  # the terminal is gone
 
 
 def _noted(number: int, frame: FrameType | None) -> None:

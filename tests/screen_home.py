@@ -1,0 +1,55 @@
+"""A home in which agents have screens: in the stand-in for tmux, so that no test needs a real one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.launch_home import Home
+
+if TYPE_CHECKING:
+    import subprocess
+
+FAKE = Path(__file__).parent / "fake_tmux.py"
+
+
+class ScreenHome(Home):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.tmux = folder / "tmux"
+        self.tmux.mkdir()
+        self.bin = folder / "bin"
+        self.program("tmux", f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
+        self.env |= {
+            "PATH": f"{self.bin}:/usr/bin:/bin",
+            "FAKE_TMUX": str(self.tmux),
+            "TMUX_TMPDIR": str(folder / "sockets"),
+        }
+
+    def program(self, name: str, text: str) -> None:
+        self.bin.mkdir(exist_ok=True)
+        path = self.bin / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def open(self, *words: str) -> str:
+        """The id of a demo agent in a screen, once it is at its prompt."""
+        found = self.agentctl("launch", "--interactive", "demo", *words)
+        assert found.returncode == 0, found.stderr
+        id = found.stdout.strip()
+        self.until_status(id, "idle")
+        return id
+
+    def send(self, *words: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
+        return self.agentctl("send", *words, input=input)
+
+    def set(self, name: str, text: str = "") -> None:
+        (self.tmux / name).write_text(text)
+
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line) for line in (self.tmux / "calls").read_text().splitlines()]
+
+    def prompts(self, id: str) -> list[str]:
+        return [event["text"] for event in self.events(id) if event["event"] == "prompt"]
