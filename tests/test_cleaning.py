@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from agentctl import cleaning, locks
 from agentctl.cleaning import Objection, objections
-from agentctl.inspection import Tree
+from agentctl.inspection import Tree, mounts_in
 from tests.children import until
 from tests.launch_home import LONG
 from tests.worktree_home import Worktrees
@@ -71,6 +71,7 @@ def test_nothing_against_it() -> None:
         ({"locked": "on a stick"}, "git has it locked: on a stick", True),
         ({"locked": ""}, "git has it locked", True),
         ({"link": True}, "a link", True),
+        ({"mounts": ("/r-a/data",)}, "mounted in it (/r-a/data)", True),
         ({"changes": ("x",)}, "1 change (x)", False),
         ({"changes": tuple("abcd")}, "4 changes (a, b, c and 1 more)", False),
         ({"changes": None}, "git cannot say whether it has changes", False),
@@ -138,6 +139,14 @@ def test_what_is_removed_without_force_loses_nothing(tree: Tree, lives: bool, de
         assert not tree.there or (tree.changes == () and tree.operation is None)
         assert not tree.there or not (tree.in_submodules or tree.repositories)
         assert tree.head is None or tree.own == 0 or (tree.branch is not None and not delete_branch)
+
+
+def test_what_is_mounted_in_it(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    rows = ("/", "/r-a", "/r-a/sub\\040dir", "/r-a-not", "/r")
+    table.write_text("".join(f"1 2 0:1 / {point} rw - tmpfs x rw\n" for point in rows))
+    assert mounts_in("/r-a", str(table)) == ["/r-a", "/r-a/sub dir"]
+    assert mounts_in("/r-a", str(tmp_path / "none")) == []
 
 
 # By the real command

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.git_world import Git
 from tests.torture.cases_launch import LIMIT, LONG, keep, launch, launches, wait_for_end
 from tests.torture.handles import Handle, state_of, wait_until
+from tests.torture.kernel import mounted
 from tests.torture.registry import case
 from tests.torture.world import set_back
 
@@ -205,6 +206,21 @@ def contents(path: Path) -> dict[str, bytes]:
             with open(os.path.join(folder, name), "rb") as file:
                 found[os.path.join(folder, name)] = file.read()
     return found
+
+
+@case("worktree-work")
+def worktree_mounted(world: World) -> None:
+    """another file system is mounted in an ignored folder of it: whoever deletes files would go on into that"""
+    trees = Trees(world)
+    path = trees.make("a")
+    (trees.repository / ".git" / "info" / "exclude").write_text("data\n")
+    with mounted("tmpfs", path / "data"):
+        (path / "data" / "precious").write_text("work\n")
+        for words in ((), ("--force",)):
+            done = world.run("worktree", "clean", str(path), *words)
+            ok = done.returncode == 4 and (path / "data" / "precious").read_text() == "work\n"
+            world.says(f"kept {' '.join(words)}".strip(), done.stderr.strip(), ok)
+    check_cleaned(world, trees, "unmounted", path)
 
 
 @case("worktree-work")
