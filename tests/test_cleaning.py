@@ -6,19 +6,17 @@ import json
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agentctl import cleaning, locks, worktrees
+from agentctl import cleaning, locks
 from agentctl.cleaning import Objection, objections
-from agentctl.errors import Refused
-from agentctl.inspection import Tree
+from agentctl.inspection import Tree, mounts_in
 from tests.children import until
-from tests.launch_home import LONG, TIMEOUT
+from tests.launch_home import LONG
 from tests.worktree_home import Worktrees
 
 if TYPE_CHECKING:
@@ -73,6 +71,7 @@ def test_nothing_against_it() -> None:
         ({"locked": "on a stick"}, "git has it locked: on a stick", True),
         ({"locked": ""}, "git has it locked", True),
         ({"link": True}, "a link", True),
+        ({"mounts": ("/r-a/data",)}, "mounted in it (/r-a/data)", True),
         ({"changes": ("x",)}, "1 change (x)", False),
         ({"changes": tuple("abcd")}, "4 changes (a, b, c and 1 more)", False),
         ({"changes": None}, "git cannot say whether it has changes", False),
@@ -140,6 +139,14 @@ def test_what_is_removed_without_force_loses_nothing(tree: Tree, lives: bool, de
         assert not tree.there or (tree.changes == () and tree.operation is None)
         assert not tree.there or not (tree.in_submodules or tree.repositories)
         assert tree.head is None or tree.own == 0 or (tree.branch is not None and not delete_branch)
+
+
+def test_what_is_mounted_in_it(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    rows = ("/", "/r-a", "/r-a/sub\\040dir", "/r-a-not", "/r")
+    table.write_text("".join(f"1 2 0:1 / {point} rw - tmpfs x rw\n" for point in rows))
+    assert mounts_in("/r-a", str(table)) == ["/r-a", "/r-a/sub dir"]
+    assert mounts_in("/r-a", str(tmp_path / "none")) == []
 
 
 # By the real command
@@ -269,29 +276,6 @@ def test_a_store_that_cannot_be_read(home: Worktrees) -> None:
     root.write_text("not a folder")
     refused(home, "who is there cannot be told", "g")
     assert home.clean("g", "--force").returncode == 0
-
-
-def test_a_launch_that_is_under_way_keeps_it(home: Worktrees, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between its worktree and its agent there is nobody yet to be seen."""
-    home.ended("[[text:x]]")
-    monkeypatch.setattr(worktrees, "PATIENCE", 0.1)
-    (hold,) = worktrees.kept(str(home.path() / "sub"))
-    options = cleaning.Options(force=True)
-    with hold, pytest.raises(Refused, match="another agentctl makes or removes"):
-        cleaning.clean(str(home.repository / ".git"), str(home.path()), options, "/", home.env)
-    assert home.path().is_dir()
-
-
-def test_a_launch_waits_for_who_removes(home: Worktrees) -> None:
-    """It comes too late, is told so, and has started nothing."""
-    home.ended("[[text:x]]")
-    with worktrees.alone(str(home.repository / ".git")):
-        child = home.start("launch", "demo", "-p", LONG, "--cwd", str(home.path()))
-        time.sleep(0.5)  # it has come to the lock by now, or will later: in both cases it is not let in
-        home.git(home.repository, "worktree", "remove", str(home.path()))
-    out, err = child.communicate(timeout=TIMEOUT)
-    assert (child.returncode in (1, 2, 4), out) == (True, ""), err
-    assert len(home.launches()) == 1
 
 
 # What would be lost

@@ -136,6 +136,8 @@ def objections(tree: Tree, present: Sequence[Objection], cwd: str, *, delete_bra
         found.append(Objection(f"git has it locked{reason}", f"git worktree unlock {tree.path}"))
     if tree.link:
         found.append(Objection("a link to a folder elsewhere", "move it back, or `git worktree repair` it"))
+    if tree.mounts:
+        found.append(Objection(f"a file system is mounted in it ({named(tree.mounts)})", "unmount it first"))
     if delete_branch and tree.default:
         found.append(Objection(f"{tree.branch} is the repository's own branch", "leave --delete-branch out"))
     if delete_branch and tree.shared:

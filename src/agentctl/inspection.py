@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Told = Callable[[int, int], None]  # how many are done, of how many
 
 AT_ONCE = 4  # of git's own processes
+ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))  # of the kernel's table
 
 
 class Tree(Value):
@@ -43,6 +44,7 @@ class Tree(Value):
     repositories: tuple[str, ...] = ()  # of their own, in what is ignored
     submodules: tuple[str, ...] | None = None  # that are checked out
     in_submodules: tuple[str, ...] = ()  # what is in them alone
+    mounts: tuple[str, ...] = ()  # of other file systems, in it: whoever deletes files goes on into them
     own: int | None = None  # commits that no other branch, remote branch, tag or worktree has
     heads: tuple[str, ...] = ()  # of the other worktrees: what they hold is not lost
     shared: bool = False  # its branch is checked out elsewhere, too
@@ -119,9 +121,22 @@ def looked_into(tree: Tree, env: Mapping[str, str], *, fully: bool) -> Tree:
             ignored = unsaved.ignored_files(tree.path, env)
             found["ignored"] = tuple(ignored)
             found["repositories"] = tuple(unsaved.repositories_in(tree.path, ignored))
+            found["mounts"] = tuple(mounts_in(tree.real))
             found["submodules"] = tuple(unsaved.checked_out_submodules(tree.path, env))
             found["in_submodules"] = tuple(unsaved.in_submodules(tree.path, env))
     return tree._replace(**found)
+
+
+def mounts_in(folder: str, table: str = "/proc/self/mountinfo") -> list[str]:
+    """None where there is no such table (macOS)."""
+    try:
+        with open(table, errors="surrogateescape") as file:
+            points = [line.split(" ")[4] for line in file]
+    except (OSError, IndexError):
+        return []
+    for code, char in ESCAPES:
+        points = [point.replace(code, char) for point in points]
+    return sorted({point for point in points if point == folder or point.startswith(folder.rstrip("/") + "/")})
 
 
 def own_commits(tree: Tree, env: Mapping[str, str]) -> int | None:

@@ -22,6 +22,7 @@ from tests.torture import (  # noqa: F401  they register themselves
     cases_stop,
     cases_terminals,
     cases_turns,
+    cases_worktrees,
 )
 from tests.torture.handles import Programs, others
 from tests.torture.open_rows import OPEN

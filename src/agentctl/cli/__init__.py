@@ -55,6 +55,7 @@ examples:
   agentctl attach 3f2a              its screen, if it sits in tmux; agentctl send 3f2a TEXT speaks to it
   agentctl stop 3f2a                end it; says what is true afterwards
   agentctl wait 3f2a --timeout 30m  until it no longer runs
+  agentctl compare night            a group side by side; worktree clean night removes its worktrees
   agentctl lock . --ttl 2h          no agent here for two hours; agentctl locks shows who is where
   agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
 

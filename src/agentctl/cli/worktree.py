@@ -17,7 +17,7 @@ from agentctl.stores import real_path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from agentctl.cleaning import Outcome
     from agentctl.inspection import Tree
@@ -224,19 +224,20 @@ def run_clean(args: Namespace) -> int:
     if args.merged:
         targets = done_with(cwd, launched)
     else:
-        found = [one for word in args.target for one in cleaning.find(word, cwd, launched, env)]
-        targets = list(dict.fromkeys(found))
+        targets = list(dict.fromkeys(one for word in args.target for one in cleaning.find(word, cwd, launched, env)))
     if len(targets) == 1 and not args.merged:
-        done = [cleaning.clean(*targets[0], options, stand, env)]
+        found: Iterable[Outcome] = [cleaning.clean(*targets[0], options, stand, env)]
     else:
-        done = list(cleaning.outcomes(targets, options, stand, env))
-    if args.json:
-        output.print_json({"dry_run": args.dry_run, "worktrees": [outcome_json(one) for one in done]})
-    for one in done:
+        found = cleaning.outcomes(targets, options, stand, env)
+    done = []
+    for one in found:  # each as it comes
+        done.append(one)
         if one.outcome == cleaning.KEPT:
             print(f"agentctl: {output.plain(one.why)}", file=sys.stderr)
         elif not args.json:
             print(line(one, args.dry_run), flush=True)
+    if args.json:
+        output.print_json({"dry_run": args.dry_run, "worktrees": [outcome_json(one) for one in done]})
     if not targets:
         print("no worktree of a launch is done with", file=sys.stderr)
     output.warn(problems)
