@@ -218,7 +218,7 @@ def read_head(path: str) -> Head:
 def may_name(path: str, id: str) -> bool:
     """Can this thread have to do with another one? Without decoding: all that are younger are asked."""
     beginning = read_bytes(path, META_LIMIT)
-    return id.encode() in beginning or b'"session_meta"' not in beginning
+    return id.encode() in beginning or b'"session_meta"' not in beginning or b"\n" not in beginning
 
 
 def from_meta(payload: dict[str, Any]) -> Head:
