@@ -27,17 +27,17 @@ lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1
 	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \
 	  $(if $(VERSION),--version $(VERSION)) $(if $(CELL),--cell $(CELL))
 
-bench: $(READY)  ## CPU of the commands as a ratio to bare python
-	scripts/contained $(BIN)/python -m bench.startup
-	scripts/contained $(BIN)/python -m bench.launch
-	scripts/contained $(BIN)/python -m bench.wait
+bench: $(READY)  ## what commands cost with 100 to 10 000 stored sessions; writes docs/performance.md: [QUICK=1] [N=1000]
+	scripts/contained $(BIN)/python -m bench.scale $(if $(QUICK),--quick) $(if $(N),-n $(N))
+	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.launch)
+	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.wait)
 
 screenshot: $(READY)  ## draw the pictures in the README anew, from real runs
 	$(BIN)/python -m scripts.screenshot
 	scripts/contained $(BIN)/python -m scripts.recording
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml requirements-dev.txt requirements-tools.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -16,15 +16,18 @@ import sys
 import time
 from typing import NamedTuple
 
+from bench import profiles
 from bench.gauge import Gauge
-from bench.home import Home
+from bench.home import LAUNCHES, Home
 
 ROUNDS = 15
 SIZES = (100, 1000, 10_000)
 LIVE, PROCESSES = 20, 300
 CROWD = (100, 3000)  # live, processes
 CALLERS = 20
+QUICK = (1000, 5)  # stored sessions, rounds
 AGENTCTL = os.path.join(os.path.dirname(sys.executable), "agentctl")
+BARE_NAME = "python -I -c pass"
 BARE = [sys.executable, "-I", "-c", "pass"]
 IMPORTS = [
     sys.executable, "-I", "-c",
@@ -42,6 +45,13 @@ class Case(NamedTuple):
     cold: bool = False  # without the cache
 
 
+class Profile(NamedTuple):
+    imports: list[tuple[str, float]]
+    calls: list[tuple[str, int]]
+    listing: list[profiles.Row]
+    everything: list[profiles.Row]
+
+
 class Size(NamedTuple):
     """What was measured of one home."""
 
@@ -57,7 +67,7 @@ def cases(id: str, stored: int) -> list[Case]:
     large = stored >= SIZES[-1]
     everything = [AGENTCTL, "list", "-a", "--since", "all"]
     return [
-        Case("python -I -c pass", BARE, None, None),
+        Case(BARE_NAME, BARE, None, None),
         Case("imports of list", IMPORTS, None, None),
         Case("--version", [AGENTCTL, "--version"], 2),
         Case("--help", [AGENTCTL, "--help"], 5),
@@ -66,6 +76,7 @@ def cases(id: str, stored: int) -> list[Case]:
         Case("status ID", [AGENTCTL, "status", id], 8 if large else None),
         Case("why ID", [AGENTCTL, "why", id], 8 if large else None),
         Case("peek ID", [AGENTCTL, "peek", id], 8 if large else None),
+        Case("list -a, no cache", [AGENTCTL, "list", "-a"], 25 if large else None, cold=True),
         Case("list -a", [AGENTCTL, "list", "-a"], 25 if large else None),
         Case("list -a --since all, no cache", everything, 120 if large else None, 120e6, cold=True),
         Case("list -a --since all", everything, 60 if large else None, 120e6),
@@ -91,7 +102,9 @@ def measure(home: Home, chosen: list[Case], rounds: int) -> dict[str, dict[str, 
                     shutil.rmtree(home.cache, ignore_errors=True)
                 found = gauge.cost(case.argv, case.times)
                 before = best.get(case.name, found)
-                best[case.name] = {name: min(value, before[name]) for name, value in found.items()}
+                best[case.name] = {
+                    name: (max if name == "rss" else min)(value, before[name]) for name, value in found.items()
+                }
     return best
 
 
@@ -99,11 +112,7 @@ def measured(stored: int, live: int, processes: int, rounds: int, *, only: str |
     with Home(stored, live, processes) as home:
         check(home)
         ids = home.source.ids["claude"]
-        chosen = [
-            case
-            for case in cases(ids[len(ids) // 2], stored)
-            if only is None or case.name in (only, "python -I -c pass")
-        ]
+        chosen = [case for case in cases(ids[len(ids) // 2], stored) if only is None or case.name in (only, BARE_NAME)]
         rows = measure(home, chosen, rounds)
         return Size(stored, live, processes, home.source.bytes, os.getloadavg()[0], rows)
 
@@ -114,7 +123,7 @@ def show(size: Size) -> None:
         f"load {size.load:.1f}"
     )
     print(f"{'command':<30} {'ratio':>6} {'at most':>8} {'cpu ms':>8} {'wall ms':>8} {'peak MB':>8} {'read MB':>8}")
-    bare = size.rows["python -I -c pass"]["cpu"]
+    bare = size.rows[BARE_NAME]["cpu"]
     for case in cases("", size.stored):
         if (row := size.rows.get(case.name)) is not None:
             target = f"{case.target:g}" if case.target else ""
@@ -130,18 +139,38 @@ def main() -> None:
     parser.add_argument("-n", type=int, help="only this many stored sessions")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--crowd", action="store_true", help="only list, with 100 live sessions among 3000 processes")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--quick", action="store_true", help="only 1000 stored sessions, in a few rounds")
     args = parser.parse_args()
     began = time.monotonic()
-    found = []
-    if not args.crowd:
-        for stored in [args.n] if args.n else SIZES:
-            found.append(measured(stored, LIVE, PROCESSES, args.rounds))
-            show(found[-1])
-    if args.crowd or args.n is None:
-        found.append(measured(args.n or SIZES[-1], *CROWD, args.rounds, only="list"))
-        show(found[-1])
+    if args.quick or args.n:
+        show(measured(args.n or QUICK[0], LIVE, PROCESSES, QUICK[1] if args.quick else args.rounds))
+    elif args.crowd:
+        show(measured(SIZES[-1], *CROWD, args.rounds, only="list"))
+    else:
+        everything(args.rounds)
     print(f"\n{time.monotonic() - began:.0f} s")
+
+
+def everything(rounds: int) -> None:
+    from bench import report
+
+    sizes = []
+    for stored in SIZES:
+        sizes.append(measured(stored, LIVE, PROCESSES, rounds))
+        show(sizes[-1])
+    crowd = measured(SIZES[-1], *CROWD, rounds, only="list")
+    show(crowd)
+    with Home(SIZES[-1], LIVE, PROCESSES) as home:
+        since_all = ["list", "-a", "--since", "all"]
+        subprocess.run([AGENTCTL, *since_all], env=home.env, stdout=subprocess.DEVNULL, check=True)
+        profile = Profile(
+            profiles.imports(home.env, ["list"], 14),
+            profiles.system_calls(home.env, ["list"], 8),
+            profiles.functions(home.env, ["list"], 22),
+            profiles.functions(home.env, since_all, 22),
+        )
+    report.write(sizes, crowd, profile, LAUNCHES, rounds)
+    print(f"\nwritten: {report.TEXT} and {report.PICTURE}")
 
 
 if __name__ == "__main__":

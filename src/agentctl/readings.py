@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STALL = 1.4  # a store that makes no progress for this long is a problem, not an absence
 GLANCE = 0.1
 HEAD_START = 0.05
-MANY = 100  # records: fewer are read themselves as fast as what is known of their store
+MANY = 50  # records: fewer are read themselves at once
 RECENT = 7 * 24 * 60 * 60
 CLOCK_GRAIN = 0.02  # file times are taken from the kernel's coarse clock, up to a tick behind
 
@@ -183,8 +183,8 @@ def read_records(
         if cache is not None and len(stored) >= MANY:
             from agentctl.derived import Derived
 
-            reading.store.derived = Derived(cache, reading.agent.NAME, reading.store.root)
-            reading.store.derived.load()
+            derived = Derived(cache, reading.agent.NAME, reading.store.root)
+            reading.store.derived = derived if derived.load(len(stored)) else None
         for id in (*stored, *sorted(matches)):
             read_one(id)
         if reading.store.derived is not None:

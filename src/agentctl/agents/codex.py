@@ -14,7 +14,7 @@ import os
 import time
 
 from agentctl.agents import Candidates, home, jsonl
-from agentctl.agents.codex_rollout import Tail, count_tokens, messages_of, read_head, read_tail
+from agentctl.agents.codex_rollout import Tail, count_tokens, may_name, messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -362,7 +362,8 @@ class Store:
         found = []
         for folder, name in self._rollouts():
             child = thread_of(name)
-            if child and child > id and read_head(f"{folder}/{name}").parent == id:
+            path = f"{folder}/{name}"
+            if child and child > id and may_name(path, id) and read_head(path).parent == id:
                 found.append(child)
         return sorted(found)
 

@@ -7,7 +7,7 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 from __future__ import annotations
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
-from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, read_bytes, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TAIL_LIMIT = 64 * 1024 * 1024
 HEAD_LIMIT = 1024 * 1024
+META_LIMIT = 64 * 1024
 
 INTERESTING = (
     b'"task_started"',
@@ -212,6 +213,12 @@ def read_head(path: str) -> Head:
             if text and not text.startswith("<"):  # environment, instructions: the program's own
                 return head._replace(prompt=text)
     return head
+
+
+def may_name(path: str, id: str) -> bool:
+    """Can this thread have to do with another one? Without decoding: all that are younger are asked."""
+    beginning = read_bytes(path, META_LIMIT)
+    return id.encode() in beginning or b'"session_meta"' not in beginning or b"\n" not in beginning
 
 
 def from_meta(payload: dict[str, Any]) -> Head:

@@ -1,0 +1,215 @@
+"""Writes docs/performance.md and its picture, from what was measured."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.scale import BARE_NAME, CROWD, cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench.profiles import Row
+    from bench.scale import Profile, Size
+
+DOCS = Path(__file__).parent.parent / "docs"
+TEXT = DOCS / "performance.md"
+PICTURE = DOCS / "images" / "performance.svg"
+PLOTTED = ("list", "status ID", "list -a", "list -a --since all, no cache", "list -a --since all")
+COLOURS = ("#3fb950", "#58a6ff", "#d29922", "#f85149", "#bc8cff")
+# Ratios at 10 000 before anything was done about it, in the same home (load 9).
+BEFORE = {
+    "list": 9.3, "status ID": 14.7, "why ID": 13.6, "peek ID": 14.8, "list -a": 82, "list -a, no cache": 82,
+    "list -a --since all, no cache": 1260, "list -a --since all": 1120, "crowd": 28.6,
+}  # fmt: skip
+
+HEAD = """\
+# What it costs
+
+Written by `make bench`, from a real run. People keep years of transcripts: cost follows what is alive and what is
+shown, not what is stored. CPU (user and system, of the whole command) is given as a ratio to `python -I -c pass` in the
+same run, interleaved, the least of {rounds} rounds; the memory is the most of them. The machine is shared ({cores}
+cores, load {loads}): ratios wander by a tenth or more from run to run, and wall times say little.
+
+{when}, Python {python}, Linux. The home: Claude Code 80 %, Codex 15 %, OpenCode 5 %, of log-normal sizes up to
+tens of MB; {launches} kept launches; the torture suite's stand-in agents among other processes.
+
+![cost against stored sessions](images/performance.svg)
+"""
+
+TARGETS = """\
+## Targets
+
+| what | CPU, of bare python | at most | before |
+|---|---|---|---|
+{rows}
+
+{remarks}
+"""
+
+WHERE = """\
+## Where the time goes
+
+`list`, at {stored} stored sessions and {live} live ones. Imports, ms with what they import (`-X importtime`, which adds
+its own):
+
+{imports}
+
+System calls (`strace -f -c`): {calls}.
+
+Functions, ms with what they call, under a profiler that makes all of it two to three times slower, stores one after the
+other:
+
+{functions}
+
+`list -a --since all`, when all transcripts are known:
+
+{everything}
+"""
+
+DONE = """\
+## What was done about it
+
+- **Nothing stored is opened by `list`.** It reads what is alive or may be; `tests/test_work.py` counts the files.
+- **Launches** are looked up by session and process (it was a search of all for each session), a process by its start
+  tick; how a launch ended is read only where its session is judged.
+- **Stores are read one after the other** as long as each answers at once: threads that take the interpreter from each
+  other with every system call cost a tenth of a `list`. One that hangs still delays the others by 0.05 s only.
+- **Transcripts**: once the last turn is known, its calls and results are not decoded, only looked at for what could
+  change the answer. A property test holds that against decoding all of them.
+- **A cache** (`~/.cache/agentctl/records-*.json`, `src/agentctl/derived.py`) for 50 sessions or more: what a
+  transcript says, for as long as device, inode, size and both times of its file are the same. Never of what may be
+  alive, never a source of process status, deletable at any time.
+- **`list -a` still asks for the time of every transcript** (a few us each): appending to a file does not change its
+  folder, so no folder can be left out.
+- Not done: a parser of our own in place of `argparse` (`json` needs `re`, which is most of it, anyway); a cache of
+  launches, which would save up to a tenth of a `list` with hundreds of them; a daemon.
+"""
+
+
+def write(sizes: Sequence[Size], crowd: Size, profile: Profile, launches: int, rounds: int) -> None:
+    PICTURE.write_text(picture(sizes), encoding="utf-8")
+    loads = f"{min(one.load for one in sizes):.0f} to {max(one.load for one in sizes):.0f}"
+    head = HEAD.format(
+        rounds=rounds,
+        cores=os.cpu_count(),
+        loads=loads,
+        when=time.strftime("%Y-%m-%d", time.gmtime()),
+        python=platform.python_version(),
+        launches=launches,
+    )
+    where = WHERE.format(
+        stored=f"{sizes[-1].stored:,}".replace(",", " "),
+        live=sizes[-1].live,
+        imports=table(("module", "ms"), ((name, f"{ms:.1f}") for name, ms in profile.imports)),
+        calls=", ".join(f"{name} {count}" for name, count in profile.calls) or "no strace here",
+        functions=functions(profile.listing),
+        everything=functions(profile.everything),
+    )
+    parts = [head, *(size_table(one) for one in (*sizes, crowd)), targets(sizes, crowd), where, DONE]
+    TEXT.write_text("\n".join(parts), encoding="utf-8")
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head)]
+    lines += [["---"] * len(lines[0]), *(list(row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def functions(rows: Sequence[Row]) -> str:
+    found = ((f"`{row.name}`", str(row.calls), f"{row.own * 1000:.0f}", f"{row.total * 1000:.0f}") for row in rows)
+    return table(("function", "calls", "own", "with calls"), found)
+
+
+def ratio(size: Size, name: str) -> float:
+    return size.rows[name]["cpu"] / size.rows[BARE_NAME]["cpu"]
+
+
+def size_table(size: Size) -> str:
+    stored = f"{size.stored:,}".replace(",", " ")
+    title = f"## {stored} stored ({size.bytes / 1e6:.0f} MB), {size.live} live, {size.processes} other processes\n\n"
+    rows = []
+    imports = size.rows.get("imports of list", {}).get("read", 0.0)
+    for case in cases("", size.stored):
+        if (row := size.rows.get(case.name)) is not None:
+            read = row["read"] - imports if case.name.startswith(("list", "status", "why", "peek")) else row["read"]
+            rows.append(
+                (
+                    f"`{case.name}`",
+                    f"{ratio(size, case.name):.1f}",
+                    f"{row['cpu'] * 1000:.0f}",
+                    f"{row['wall'] * 1000:.0f}",
+                    f"{row['rss'] / 1e6:.0f}",
+                    f"{max(0.0, read) / 1e6:.1f}",
+                )
+            )
+    note = (
+        f"\n\nLoad {size.load:.0f}. MB read: above the imports of `list`.\n"
+        if imports
+        else f"\n\nLoad {size.load:.0f}.\n"
+    )
+    return title + table(("command", "ratio", "CPU ms", "wall ms", "peak MB", "MB read"), rows) + note
+
+
+def targets(sizes: Sequence[Size], crowd: Size) -> str:
+    large = sizes[-1]
+    rows, missed = [], []
+    for case in cases("", large.stored):
+        if case.target is not None and case.name in large.rows:
+            found = ratio(large, case.name)
+            before = f"{BEFORE[case.name]:g}" if case.name in BEFORE else ""
+            rows.append((f"`{case.name}`", f"{found:.1f}", f"{case.target:g}", before))
+            missed += [f"`{case.name}`"] if found > case.target else []
+    growth = ratio(large, "list") / ratio(sizes[0], "list")
+    rows.append((f"`list`, from {sizes[0].stored} to {large.stored} stored, times", f"{growth:.2f}", "1.3", ""))
+    rows.append(
+        (f"`list`, {CROWD[0]} live, {CROWD[1]} processes", f"{ratio(crowd, 'list'):.1f}", "15", f"{BEFORE['crowd']:g}")
+    )
+    missed += ["`list` in a crowd"] if ratio(crowd, "list") > 15 else []
+    body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    remarks = f"Missed: {', '.join(missed)}." if missed else "All are met."
+    return TARGETS.format(rows=body, remarks=remarks)
+
+
+def picture(sizes: Sequence[Size]) -> str:
+    """Both axes logarithmic: a line that is level costs nothing per stored session."""
+    width, height, left, right, top, bottom = 860, 440, 70, 240, 30, 50
+    counts = [size.stored for size in sizes]
+    values = [ratio(size, name) for size in sizes for name in PLOTTED]
+    low, high = 0.0, math.ceil(math.log10(max(values)))
+    first, last = math.log10(counts[0]), math.log10(max(counts[-1], counts[0] * 10))
+
+    def x(count: float) -> float:
+        return left + (math.log10(count) - first) / (last - first) * (width - left - right)
+
+    def y(value: float) -> float:
+        return height - bottom - (math.log10(value) - low) / (high - low) * (height - top - bottom)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">',
+        '<rect width="100%" height="100%" rx="8" fill="#0d1117"/>',
+        '<g font-family="system-ui, sans-serif" font-size="13" fill="#c9d1d9">',
+        f'<text x="{left}" y="20">CPU against bare python, by stored sessions</text>',
+    ]
+    for power in range(high + 1):
+        at = y(10**power)
+        parts.append(f'<line x1="{left}" y1="{at:.1f}" x2="{width - right}" y2="{at:.1f}" stroke="#30363d"/>')
+        parts.append(f'<text x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{10**power}</text>')
+    parts += [f'<text x="{x(n):.1f}" y="{height - bottom + 22}" text-anchor="middle">{n}</text>' for n in counts]
+    ends = []
+    for name, colour in zip(PLOTTED, COLOURS, strict=True):
+        points = [(x(size.stored), y(ratio(size, name))) for size in sizes]
+        path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{colour}"/>' for px, py in points]
+        ends.append((points[-1][1], f"{name}: {ratio(sizes[-1], name):.0f}", colour))
+    below = 0.0
+    for at, label, colour in sorted(ends):
+        below = max(at + 4, below + 16)
+        parts.append(f'<text x="{width - right + 12}" y="{below:.1f}" fill="{colour}">{label}</text>')
+    return "\n".join([*parts, "</g></svg>", ""])

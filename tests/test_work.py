@@ -1,0 +1,170 @@
+"""What a question costs, counted in files and folders that are opened and not in time: it follows what is alive and
+what is shown, never what is stored. And what is passed over in transcripts changes nothing that is read from them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agentctl.agents import claude_transcript, codex_rollout
+from tests.demo_home import TIMEOUT, Home
+from tests.worlds import FIXTURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CLAUDE = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*.jsonl"))
+CODEX = sorted(FIXTURES.glob("codex/*/codex_home/sessions/*/*/*/*.jsonl"))
+SUBAGENTS = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*/subagents/*.jsonl"))
+
+COUNTING = """\
+import os, sys
+
+HOME = os.environ["HOME"]
+opened = []
+
+
+def count(event, args):
+    if event in ("open", "os.listdir", "os.scandir") and str(args[0]).startswith(HOME):
+        opened.append(str(args[0])[len(HOME) :])
+
+
+sys.addaudithook(count)
+from agentctl.cli import run
+
+code = run(sys.argv[1:])
+sys.stdout.flush()
+print("\\n".join(opened), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    try:
+        yield home
+    finally:
+        home.end_all()
+
+
+def store(folder: Path, numbers: range) -> None:
+    for number in numbers:
+        path = folder / f".claude/projects/-work-{number % 5}/00000000-0000-4000-8000-{number:012}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CLAUDE[number % len(CLAUDE)], path)
+        name = f"rollout-2026-01-01T00-00-00-019b7000-0000-7000-8000-{number:012}.jsonl"
+        path = folder / ".codex/sessions/2026/01/01" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CODEX[number % len(CODEX)], path)
+
+
+def opened_by(home: Home, *words: str) -> tuple[list[str], list[str]]:
+    """The ids that were shown, and what was opened below the home for that."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING, *words, "--json"],
+        env=home.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    shown = answer["sessions"] if "sessions" in answer else [answer["session"]]
+    return [session["id"] for session in shown], sorted(done.stderr.split("\n"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_what_is_stored_costs_a_list_nothing(home: Home, tmp_path: Path) -> None:
+    id, _ = home.start("[[sleep:300]]")
+    home.wait_for_status(id, "busy")
+    store(tmp_path, range(50))
+    few = opened_by(home, "list")
+    store(tmp_path, range(50, 500))
+    many = opened_by(home, "list")
+    assert few == many
+    assert few[0] == [id]
+    assert any("process.json" in path for path in few[1])  # the counter was there
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_one_session_is_read_among_many(home: Home, tmp_path: Path) -> None:
+    store(tmp_path, range(500))
+    ids, opened = opened_by(home, "status", "00000000-0000-4000-8000-000000000007")
+    assert ids == ["00000000-0000-4000-8000-000000000007"]
+    transcripts = {path for path in opened if path.endswith(".jsonl")}
+    assert len(transcripts) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_long_list_opens_no_transcript_twice_in_its_life(home: Home, tmp_path: Path) -> None:
+    store(tmp_path, range(100))
+    for path in tmp_path.glob(".c*/**/*.jsonl"):
+        shutil.copystat(CLAUDE[0], path)  # settled
+    first, opened = opened_by(home, "list", "-a", "--since", "all")
+    assert sum("-8000-" in path for path in opened) >= 200
+    second, opened = opened_by(home, "list", "-a", "--since", "all")
+    assert first == second
+    assert not [path for path in opened if "-8000-" in path]
+
+
+# What is passed over in a transcript
+
+
+def mutated(samples: list[Path], chance: random.Random) -> bytes:
+    """Conversations one after the other, with lines lost, doubled, out of order, of others, and torn."""
+    lines = [
+        line for path in chance.choices(samples, k=chance.randint(1, 4)) for line in path.read_bytes().split(b"\n")
+    ]
+    for _ in range(chance.randint(0, 6)):
+        at = chance.randrange(len(lines))
+        match chance.randrange(5):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(chance.randrange(len(lines)), lines[at])
+            case 2:
+                lines.insert(chance.randrange(len(lines)), lines.pop(at))
+            case 3:
+                lines[at] = lines[at][: chance.randrange(len(lines[at]) + 1)]
+            case _:
+                lines[at] = (
+                    lines[at].replace(b'"gitBranch":"', b'"gitBranch":"",":"').replace(b'"turn_id":"0', b'"turn_id":"9')
+                )
+        lines = lines or [b""]
+    return b"\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_passing_over_calls_and_results_changes_nothing_that_is_read(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    passed = [0]
+    real = claude_transcript.adds_nothing
+
+    def counting(line: bytes, tail: claude_transcript.Tail) -> bool:
+        found = real(line, tail)
+        passed[0] += found
+        return found
+
+    for number in range(60):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_bytes(mutated([*CLAUDE, *SUBAGENTS], chance))
+        for sidechain in (False, True):
+            monkeypatch.setattr(claude_transcript, "adds_nothing", counting)
+            brief = claude_transcript.read_tail(str(path), sidechain=sidechain)
+            monkeypatch.setattr(claude_transcript, "adds_nothing", lambda line, tail: False)
+            assert claude_transcript.read_tail(str(path), sidechain=sidechain) == brief
+        path.write_bytes(mutated(CODEX, chance))
+        assert codex_rollout.read_tail(str(path)) == codex_rollout.walk_back(str(path), brief=False)
+    assert passed[0] > 0
