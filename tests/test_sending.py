@@ -182,7 +182,7 @@ def test_enter_is_not_pressed_on_what_the_screen_does_not_show(home: ScreenHome)
 def test_what_did_not_arrive_in_time_is_not_known_to_have(home: ScreenHome) -> None:
     id = home.open()
     home.set("no-enter")
-    found = home.send(id, "hello", "--timeout", "1s")
+    found = home.agentctl("send", id, "hello", "--timeout", "1s")
     assert (found.returncode, found.stdout) == (5, "")
     assert "whether it arrived is not known" in found.stderr
 

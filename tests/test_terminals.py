@@ -128,6 +128,13 @@ def test_what_is_said_of_it() -> None:
     )
 
 
+def test_a_terminal_of_an_unknown_kind_is_not_none() -> None:
+    odd = row(30, 20, tty=None)._replace(tty=0x1000003)  # as macOS numbers them
+    seat = seat_of(odd, table(SERVER, SHELL, odd), [])
+    assert seat.tty is None
+    assert "a terminal that cannot be named here" in whereabouts(odd, seat)
+
+
 def test_a_process_is_its_whole_key() -> None:
     here = Session("id", "x", "idle", "alive", "idle", pid=30, process_key="boot:30:300")
     assert process_of(here, table(AGENT)) == AGENT

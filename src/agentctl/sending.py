@@ -163,7 +163,7 @@ class Sending:
         """The pane that may be typed to, now."""
         refuse(why_no_keys(held.session))
         seat = seated(held.process, processes, self._env)
-        if seat.tty is None:
+        if seat.tty is None and held.process.tty == 0:
             raise Refused(
                 f"{self._id} has no terminal, and its agent no other way to be spoken to; agentctl peek -f {self._id} "
                 f"follows it, agentctl resume {self._id} TEXT goes on once it has ended"

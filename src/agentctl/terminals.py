@@ -134,4 +134,5 @@ def one(prefix: str, env: Mapping[str, str]) -> Answer:
 def whereabouts(process: Process, seat: Seat) -> str:
     """For people, where it cannot be shown."""
     under = f", under {seat.around} (pid {seat.around_pid})" if seat.around else ""
-    return f"pid {process.pid} runs in the terminal {seat.tty}{under}"
+    where = f"the terminal {seat.tty}" if seat.tty else f"a terminal that cannot be named here (device {process.tty})"
+    return f"pid {process.pid} runs in {where}{under}"

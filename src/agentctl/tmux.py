@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PROGRAM = "tmux"
-PATIENCE = 2.0  # for a server, which answers in some milliseconds
-START_PATIENCE = 10.0  # for one that has to start first, and reads its configuration
+PATIENCE = 5.0  # for a server, which answers in some milliseconds; on a machine that is very busy, in some seconds
+START_PATIENCE = 20.0  # for one that has to start first, and reads its configuration
 COLUMNS, ROWS = "200", "50"  # of a screen that nobody looks at yet
 # Words without spaces, and last the name, which may have some.
 FIELDS = "pane_tty pane_pid pane_id window_id session_id pane_dead pane_in_mode pane_synchronized pane_input_off"

@@ -489,11 +489,9 @@ def differences(id: str, one: str, mine: dict[str, Any], other: str, theirs: dic
 def comparable(name: str, session: dict[str, Any]) -> object:
     """Which pane of tmux it is in is asked only when one session is asked for, and is then among the evidence."""
     value = session.get(name)
-    if name == "terminal" and value:
-        return value["tty"]
     if name == "evidence" and value:
         return [fact for fact in value if "of tmux session" not in fact["fact"]]
-    return value
+    return value["tty"] if name == "terminal" and value else value
 
 
 def set_back(path: Path, seconds: float) -> None:

@@ -128,7 +128,7 @@ def command_for(target: Target, env: Mapping[str, str]) -> tuple[list[str], str 
 
 def why_not(target: Target, seat: Seat) -> str:
     silent = "".join(f"; tmux server {output.plain(one.path)}: {one.problem}" for one in seat.problems)
-    if seat.tty is None:
+    if seat.tty is None and target.process.tty == 0:
         id = target.session.id if target.session else "ID"
         return (
             f"{target.name} (pid {target.process.pid}) has no terminal: it runs headless; agentctl peek -f {id} "

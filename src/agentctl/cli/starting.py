@@ -117,6 +117,8 @@ def answered(start: Callable[[], Session], args: Namespace, what: str) -> int:
 def answer_without_session(unnamed: NoSessionYet, args: Namespace) -> int:
     """The launch id in place of a session id: what waits for a person has none."""
     print_lines(str(unnamed))
+    if args.on_create:
+        tell("--on-create was not run: there is no session yet")
     if not args.json:
         print(unnamed.launch_id, flush=True)
     elif not args.wait:
