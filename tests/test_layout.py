@@ -29,6 +29,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 ORDER = (
     "model",
     "errors",
+    "slots",
     "durations",
     "config",
     "processes",
@@ -45,6 +46,7 @@ ORDER = (
     "flocks",
     "locks",
     "agents",
+    "matrix",
     "roots",
     "readings",
     "claims",
@@ -62,6 +64,7 @@ ORDER = (
     "waiting",
     "awaiting",
     "control",
+    "groups",
     "runner",
     "cli",
 )

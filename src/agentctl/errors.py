@@ -7,6 +7,7 @@ AgentctlError            1  something failed
 │   └── Ambiguous        3  several sessions begin like this
 ├── TimedOut           124  it did not happen in time
 ├── Refused              4  a lock, or an identity that could not be proved
+├── Interrupted        130  somebody pressed Ctrl-C before it was done
 └── TruthUnavailable     5  the answer cannot be known (--strict, or wait on an unknown)
 
 A message names the path or the pid and ends with what to do next.
@@ -63,6 +64,10 @@ class Refused(AgentctlError):
 
 class TimedOut(AgentctlError):
     exit_code = 124
+
+
+class Interrupted(AgentctlError):
+    exit_code = 130
 
 
 class TruthUnavailable(AgentctlError):

@@ -6,6 +6,7 @@ What git says goes through bytes: a path or a branch has the encoding that its m
 from __future__ import annotations
 
 import os
+import time
 
 from agentctl import commands
 from agentctl.errors import AgentctlError
@@ -33,6 +34,9 @@ OF_ANOTHER_REPOSITORY = (
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )
+# Git dies of a worktree that another git is just making: between two files of its entry, so for a moment only.
+BEING_MADE = (b"failed to read worktrees/", b"/commondir")
+TRIES, PAUSE = 20, 0.02
 OURS = {
     "LC_ALL": "C",
     "LANGUAGE": "",
@@ -48,15 +52,24 @@ class GitFailed(AgentctlError):
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in env.items() if name not in OF_ANOTHER_REPOSITORY}
-    return {**kept, **OURS}
+    return {**of_its_directory(env), **OURS}
+
+
+def of_its_directory(env: Mapping[str, str]) -> dict[str, str]:
+    """For whoever is to work in another worktree than we do."""
+    return {name: value for name, value in env.items() if name not in OF_ANOTHER_REPOSITORY}
 
 
 def run(cwd: str, *words: str, env: Mapping[str, str], patience: float | None = None) -> commands.Ran:
     """However it ends. Raises GitFailed only where it could not be run, or not in time."""
     argv = ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *words]
     try:
-        return commands.run(argv, cwd, environment(env), PATIENCE if patience is None else patience)
+        for _ in range(TRIES):
+            ran = commands.run(argv, cwd, environment(env), PATIENCE if patience is None else patience)
+            if ran.code == 0 or not all(word in ran.err for word in BEING_MADE):
+                break
+            time.sleep(PAUSE)
+        return ran
     except commands.Missing as error:
         raise GitFailed(f"{error}; install git (https://git-scm.com)") from None
     except commands.TooSlow as error:

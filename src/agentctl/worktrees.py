@@ -129,14 +129,21 @@ def plan(
     env: Mapping[str, str],
     branch: str | None = None,
     base_branch: str | None = None,
+    *,
+    new_branch: bool = False,
 ) -> Plan:
     """`name` is added to the repository's. Without `branch`, that is the name too. Raises UsageError and Refused where
-    git, or what is there already, would be against it; nothing is made."""
+    git, or what is there already, would be against it; nothing is made. `new_branch`: one that exists is refused."""
     check_name(name)
     wanted = branch or name
     if git.question(cwd, "check-ref-format", "--branch", wanted, env=env) != wanted or wanted.startswith("-"):
         raise UsageError(f"{wanted!r} cannot be the name of a branch; git check-ref-format(1) has the rules")
     existing = git.question(cwd, "rev-parse", "--verify", "--quiet", f"{HEADS}{wanted}^{{commit}}", env=env)
+    if existing and new_branch:
+        raise Refused(
+            f"there is a branch {wanted} already; give another --group, or delete it: `git branch -D {wanted}` "
+            "(`agentctl worktree clean` where a worktree has it)"
+        )
     if existing and branch is None:
         raise Refused(f"there is a branch {wanted} already; give another name, or --branch {wanted} to go on with it")
     if existing and base_branch:
@@ -198,26 +205,50 @@ def check_free(cwd: str, branch: str, env: Mapping[str, str]) -> None:
 
 
 def make(plan: Plan, env: Mapping[str, str]) -> None:
-    """Raises GitFailed: then nothing of it is there."""
-    how = ("-b", plan.branch, "--", plan.path, plan.base) if plan.new_branch else ("--", plan.path, plan.branch)
-    words = ("worktree", "add", "--no-track", *how) if plan.new_branch else ("worktree", "add", *how)
+    """Raises GitFailed, and Refused where somebody was faster: then nothing of it is there.
+
+    Only what we made ourselves may be taken back: whoever makes the folder has the place, and the branch is made in a
+    step of its own, by which git says whose it is."""
     try:
-        ran = git.run(plan.repository, *words, env=env, patience=git.CHECKOUT_PATIENCE)
+        os.mkdir(plan.path)
+    except FileExistsError:
+        raise Refused(f"{plan.path}: somebody was faster: there is something already; give another name") from None
+    except OSError as error:
+        raise git.GitFailed(f"{plan.path}: a worktree cannot be made there: {error.strerror}") from error
+    try:
+        if plan.new_branch:
+            git.answer(plan.repository, "update-ref", HEADS + plan.branch, plan.base, "", env=env)
     except BaseException:
-        undo(plan, env)
+        remove_if_empty(plan.path)
         raise
-    if ran.code != 0:
+    try:
+        # Quiet: if we are killed, nobody reads what git says, and it would be ended by its own words in the middle.
+        words = ("worktree", "add", "--quiet", "--", plan.path, plan.branch)
+        ran = git.run(plan.repository, *words, env=env, patience=git.CHECKOUT_PATIENCE)
+        if ran.code != 0:
+            said = ran.said.removeprefix("fatal: ") or f"exit code {ran.code}"
+            raise git.GitFailed(f"{plan.path}: git could not make this worktree: {said}")
+    except BaseException as error:
         # A hook that fails after the checkout fails the command, too: what is there is whole, and nobody's work.
         left = undo(plan, env)
-        raise git.GitFailed(
-            f"{plan.path}: git could not make this worktree: {ran.said.removeprefix('fatal: ')}"
-            + (f"; left there: {left}" if left else "")
-        )
+        if left and isinstance(error, git.GitFailed):
+            error.args = (f"{error}; left there: {left}",)
+        raise
+
+
+def remove_if_empty(folder: str) -> None:
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass
 
 
 def undo(plan: Plan, env: Mapping[str, str]) -> str | None:
     """Take back what make() made. What has somebody's work in it stays: then why is returned."""
-    listed = {os.path.realpath(one.path): one for one in listing(plan.repository, env)}
+    try:
+        listed = {os.path.realpath(one.path): one for one in listing(plan.repository, env)}
+    except git.GitFailed as error:
+        return str(error)
     one = listed.get(os.path.realpath(plan.path))
     if one is not None:
         if os.path.isdir(plan.path) and (why := holds_work(plan, env)) is not None:
@@ -228,6 +259,8 @@ def undo(plan: Plan, env: Mapping[str, str]) -> str | None:
         ran = git.run(plan.repository, *words, env=env, patience=git.CHECKOUT_PATIENCE)
         if ran.code != 0:
             return ran.said.removeprefix("fatal: ")
+    else:
+        remove_if_empty(plan.path)
     if plan.new_branch:
         # Only if it still is where it began: with its old value given, git looks and deletes in one step.
         git.run(plan.repository, "update-ref", "-d", HEADS + plan.branch, plan.base, env=env)
@@ -281,8 +314,8 @@ class Listed(Value):
 
 
 def listing(cwd: str, env: Mapping[str, str]) -> list[Listed]:
-    ran = git.run(cwd, "worktree", "list", "--porcelain", "-z", env=env)
-    return parse_listing(git.text(ran.out)) if ran.code == 0 else []
+    """Raises GitFailed: what could not be listed is not absent."""
+    return parse_listing(git.answer(cwd, "worktree", "list", "--porcelain", "-z", env=env))
 
 
 def parse_listing(said: str) -> list[Listed]:

@@ -160,8 +160,10 @@ def complete() -> None:
         for action in one._actions:
             if action.dest == "id":
                 action.completer = completion.session_ids  # type: ignore[attr-defined]
-            elif action.dest == "agent":
+            elif action.dest == "agent" or "--agent" in action.option_strings:
                 action.completer = completion.agent_names  # type: ignore[attr-defined]
+            elif action.dest == "group":
+                action.completer = completion.groups  # type: ignore[attr-defined]
     completion.complete(parser)
 
 

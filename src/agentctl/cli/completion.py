@@ -54,3 +54,11 @@ def agent_names(**_: object) -> list[str]:
     from agentctl.agents import load_all
 
     return [name for agent in load_all() for name in (agent.NAME, *agent.ALIASES)]
+
+
+def groups(**_: object) -> list[str]:
+    import os
+
+    from agentctl import launches
+
+    return launches.groups(os.environ)
