@@ -94,7 +94,8 @@ def begin(
     if recipe.said:
         tell(recipe.said)
     if request.worktree is not None:
-        worktrees.make(request.worktree, env)
+        with locks.gate_to(env, request.worktree.path):
+            worktrees.make(request.worktree, env)
     try:
         if called_off():
             raise Interrupted("interrupted before it was started")

@@ -34,8 +34,8 @@ OF_ANOTHER_REPOSITORY = (
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )
-# Git dies of a worktree that another git is just making: between two files of its entry, so for a moment only.
-BEING_MADE = (b"failed to read worktrees/", b"/commondir")
+# Git dies of a worktree that another git is just making or removing, between two files of its entry: for a moment only.
+BEING_MADE = (b"failed to read ", b"worktrees/")
 TRIES, PAUSE = 20, 0.02
 OURS = {
     "LC_ALL": "C",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import threading
 
 from agentctl import control, git, launches, worktrees
@@ -158,6 +159,22 @@ class Crew:
             thread.join()
 
 
+class Uninterrupted:
+    """What is noted and printed together is not torn by Ctrl-C, which comes right after it. For the main thread."""
+
+    def __enter__(self) -> None:
+        self._pressed = False
+        self._before = signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, *_: object) -> None:
+        self._pressed = True
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        if self._pressed:
+            raise KeyboardInterrupt
+
+
 class Launching:
     """One launch of a group, with what is known of each slot."""
 
@@ -219,9 +236,10 @@ class Launching:
                 None if isinstance(found, AgentctlError) else found,
                 failed,
             )
-            self._results[number] = outcome
-            if failed is None:
-                known(number, outcome)
+            with Uninterrupted():
+                self._results[number] = outcome
+                if failed is None:
+                    known(number, outcome)
 
     def _take_back(self) -> None:
         """Of the agents that ended before they had a session."""

@@ -248,7 +248,11 @@ def parse(facts: dict[str, Any], path: str) -> Lock:
 
 def gate(env: Mapping[str, str], directory: str, patience: float = GATE_PATIENCE) -> Flock:
     """with gate(env, directory): look whether it is free, and start. One command at a time, for each directory."""
-    real = real_directory(directory)
+    return gate_to(env, real_directory(directory), patience)
+
+
+def gate_to(env: Mapping[str, str], real: str, patience: float = GATE_PATIENCE) -> Flock:
+    """The same for a directory that is still to be made."""
     folder = os.path.join(state_folder(env), "gates")
     try:
         make_private(state_folder(env))

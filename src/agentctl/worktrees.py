@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import re
 
-from agentctl import git
+from agentctl import commands, git
 from agentctl.errors import Refused, UsageError
 from agentctl.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from agentctl.commands import Ran
 
 HEADS = "refs/heads/"
 NAME = re.compile(r"[\w][\w.\-]*")
@@ -205,29 +207,20 @@ def check_free(cwd: str, branch: str, env: Mapping[str, str]) -> None:
 
 
 def make(plan: Plan, env: Mapping[str, str]) -> None:
-    """Raises GitFailed, and Refused where somebody was faster: then nothing of it is there.
+    """Raises GitFailed, and Refused where somebody was faster: then nothing of it is there. The caller keeps others of
+    ours from that path meanwhile: so what is there afterwards is what we made, and may be taken back.
 
-    Only what we made ourselves may be taken back: whoever makes the folder has the place, and the branch is made in a
-    step of its own, by which git says whose it is."""
-    try:
-        os.mkdir(plan.path)
-    except FileExistsError:
-        raise Refused(f"{plan.path}: somebody was faster: there is something already; give another name") from None
-    except OSError as error:
-        raise git.GitFailed(f"{plan.path}: a worktree cannot be made there: {error.strerror}") from error
-    try:
-        if plan.new_branch:
-            git.answer(plan.repository, "update-ref", HEADS + plan.branch, plan.base, "", env=env)
-    except BaseException:
-        remove_if_empty(plan.path)
-        raise
+    The branch is made in a step of its own, by which git says whose it is."""
+    if os.path.lexists(plan.path):
+        raise Refused(f"{plan.path}: somebody was faster: there is something already; give another name")
+    if plan.new_branch:
+        git.answer(plan.repository, "update-ref", HEADS + plan.branch, plan.base, "", env=env)
     try:
         # Quiet: if we are killed, nobody reads what git says, and it would be ended by its own words in the middle.
         words = ("worktree", "add", "--quiet", "--", plan.path, plan.branch)
         ran = git.run(plan.repository, *words, env=env, patience=git.CHECKOUT_PATIENCE)
         if ran.code != 0:
-            said = ran.said.removeprefix("fatal: ") or f"exit code {ran.code}"
-            raise git.GitFailed(f"{plan.path}: git could not make this worktree: {said}")
+            raise git.GitFailed(f"{plan.path}: git could not make this worktree: {complaints(ran)}")
     except BaseException as error:
         # A hook that fails after the checkout fails the command, too: what is there is whole, and nobody's work.
         left = undo(plan, env)
@@ -236,11 +229,11 @@ def make(plan: Plan, env: Mapping[str, str]) -> None:
         raise
 
 
-def remove_if_empty(folder: str) -> None:
-    try:
-        os.rmdir(folder)
-    except OSError:
-        pass
+def complaints(ran: Ran) -> str:
+    """The first and the last of them: a full disk is told first, and what it meant for git last."""
+    lines = [commands.last_line(line) for line in ran.err.decode(errors="replace").splitlines()]
+    found = [line.partition(": ")[2] for line in lines if line.startswith(("error: ", "fatal: "))]
+    return "; ".join(dict.fromkeys((*found[:1], *found[-1:]))) or ran.said or f"exit code {ran.code}"
 
 
 def undo(plan: Plan, env: Mapping[str, str]) -> str | None:
@@ -259,11 +252,11 @@ def undo(plan: Plan, env: Mapping[str, str]) -> str | None:
         ran = git.run(plan.repository, *words, env=env, patience=git.CHECKOUT_PATIENCE)
         if ran.code != 0:
             return ran.said.removeprefix("fatal: ")
-    else:
-        remove_if_empty(plan.path)
     if plan.new_branch:
         # Only if it still is where it began: with its old value given, git looks and deletes in one step.
-        git.run(plan.repository, "update-ref", "-d", HEADS + plan.branch, plan.base, env=env)
+        ran = git.run(plan.repository, "update-ref", "-d", HEADS + plan.branch, plan.base, env=env)
+        if ran.code != 0 and git.question(plan.repository, "rev-parse", "--verify", "-q", HEADS + plan.branch, env=env):
+            return f"branch {plan.branch}: {ran.said}"
     return None
 
 

@@ -219,8 +219,11 @@ def together(prepared: Sequence[Prepared], group: str, args: Namespace) -> int:
         show_json(outcomes, group, one_line=args.wait)
     sessions = [outcome.session for outcome in outcomes if outcome.session is not None]
     well = sum(why_failed(outcome) is None for outcome in outcomes)
-    next_steps = ", ".join(f"`agentctl {words} {group}`" for words in ("list --group", "wait --group", "compare"))
-    starting.tell(f"group {group}: {well} of {len(outcomes)} slots were launched; next: {next_steps}")
+    steps = ", ".join(f"`agentctl {words} {group}`" for words in ("list --group", "wait --group", "compare"))
+    runs = any(outcome.launch_id for outcome in outcomes)
+    starting.tell(
+        f"group {group}: {well} of {len(outcomes)} slots were launched" + (f"; next: {steps}" if runs else "")
+    )
     if launching.interrupted:
         return INTERRUPTED
     code = code_of(outcomes, waits=args.wait)
