@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentctl import groups, worktrees
+from agentctl import git, groups, worktrees
 from agentctl.errors import Refused
 from agentctl.git import GitFailed
 from tests.children import until
@@ -362,3 +362,36 @@ def test_slow_hooks_run_side_by_side(home: GitHome) -> None:
     assert done.returncode == 0
     assert "on-create" not in done.stderr
     until(lambda: (home.folder / "demo-2.here").exists())
+
+
+# Git, twice at one moment
+
+
+@pytest.mark.parametrize("file", ["commondir: Success", "locked': No such file or directory"])
+def test_an_entry_that_another_git_is_writing_is_waited_for(home: GitHome, file: str) -> None:
+    count = home.folder / "count"
+    fail = (
+        f'echo x >> {count}; if [ $(wc -l < {count}) -lt 4 ]; then echo "fatal: failed to read worktrees/x/{file}" >&2'
+    )
+    home.program("git", f"{fail}; exit 128; fi; echo done")
+    assert git.answer(str(home.work), "worktree", "list", env=home.env) == "done"
+    assert count.read_text() == "x\n" * 4
+
+
+def test_other_errors_are_not_tried_again(home: GitHome) -> None:
+    count = home.folder / "count"
+    home.program("git", f"echo x >> {count}; echo 'fatal: no' >&2; exit 128")
+    with pytest.raises(GitFailed, match="git worktree: fatal: no"):
+        git.answer(str(home.work), "worktree", "list", env=home.env)
+    assert count.read_text() == "x\n"
+
+
+def test_what_cannot_be_listed_is_not_taken_back(home: GitHome) -> None:
+    plan = planned(home, "g", "x")
+    worktrees.make(plan, home.env)
+    home.program("git", "echo 'fatal: broken' >&2; exit 128")
+    assert "broken" in (worktrees.undo(plan, home.env) or "")
+    home.env["PATH"] = os.environ["PATH"]
+    assert (home.beside(), home.branches()) == (["work-g"], ["main", "x"])
+    assert worktrees.undo(plan, home.env) is None
+    assert home.untouched()

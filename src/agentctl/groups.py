@@ -164,13 +164,16 @@ class Uninterrupted:
 
     def __enter__(self) -> None:
         self._pressed = False
-        self._before = signal.signal(signal.SIGINT, self._note)
+        self._before = signal.getsignal(signal.SIGINT)
+        if callable(self._before):  # else it is ignored, as in the background of a shell
+            signal.signal(signal.SIGINT, self._note)
 
     def _note(self, *_: object) -> None:
         self._pressed = True
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._before)
         if self._pressed:
             raise KeyboardInterrupt
 
@@ -185,6 +188,7 @@ class Launching:
         self._off = threading.Event()
         self._begun: dict[int, Begun] = {}
         self._results: dict[int, Outcome] = {}
+        self._back: Crew | None = None  # once it is at work
         self.interrupted = False
 
     def run(self, known: Callable[[int, Outcome], None]) -> list[Outcome]:
@@ -193,12 +197,13 @@ class Launching:
         try:
             crew.wait()
             self._await(known)
+            self._take_back()
         except KeyboardInterrupt:
             self._off.set()
             self.interrupted = True
             self._tell("interrupted: what has begun goes on, the rest is taken back (Ctrl-C again: at once)")
             crew.wait()
-        self._take_back()
+            self._take_back()
         return [self._outcome(number) for number in range(len(self._all))]
 
     def _beginning(self, number: int) -> Callable[[], None]:
@@ -248,7 +253,8 @@ class Launching:
             for number in self._begun
             if number in self._results and isinstance(self._results[number].error, LaunchFailed)
         ]
-        Crew(self._taking_back(number) for number in failed).wait()
+        self._back = self._back or Crew(self._taking_back(number) for number in failed)
+        self._back.wait()
 
     def _taking_back(self, number: int) -> Callable[[], None]:
         def run() -> None:

@@ -25,21 +25,25 @@ git worktree beside the repository, <repository>-GROUP-SLOT, on a new branch try
 Several at once: each --agent is a slot, with a worktree and a branch of its own. A --model after it is that slot's, one
 before the first --agent that of all others; everything else holds for all. Or the slots are in a file:
 
-  prompt: Fix the failing test.     for slots that have none of their own; -p on the command line comes before it
-  cwd: ../app                       from where the file is
+  prompt: Fix the failing test.     # for slots that have none of their own, if there is no -p on the command line
+  cwd: ../app                       # from where the file is; --cwd comes before it
   matrix:
     - agent: claude
-      model: [opus, sonnet]         a list in any field: a slot for each combination (at most 64 in all)
+      model: [opus, sonnet]         # a list in any field: a slot for each combination (at most 64 in all)
       permissions: edits
     - agent: codex
-      prompt: Fix it without a new dependency.     a slot's own comes before all others
+      prompt: Fix it without a new dependency.     # a slot's own comes before all others
       base_branch: main
-      env: {LOG: debug}             these variables are added; flags: [--search] are the agent's own, behind those of --
+      env: {LOG: debug}             # added to the environment
+      flags: [--search]             # the agent's own, behind those after --; a list of lists is a slot for each
 
 All is checked before anything is made. A slot that fails is taken back, unless there is work in its worktree, and the
 others go on: exit code 1, or 124 if a session id did not come in time. stdout has a line for each session, slot<TAB>id;
 with --wait the lines of `wait` follow. --json: {"schema": 1, "group", "slots": [{"slot", "session", "error", ...}]}.
 Ctrl-C: what has begun goes on and is named, the rest is taken back.
+
+Hooks are told AGENTCTL_SESSION_ID, _AGENT, _MODEL, _CWD, _STATUS, _EXIT_CODE, _LAUNCH, and of slots _GROUP, _SLOT,
+_WORKTREE and _BRANCH.
 
 examples:
   agentctl launch demo -p 'Say hello.'

@@ -213,8 +213,7 @@ def together(prepared: Sequence[Prepared], group: str, args: Namespace) -> int:
         if (why := why_failed(outcome)) is not None:
             starting.tell(f"{outcome.slot}: {why}")
     report.rest(outcomes)
-    if not launching.interrupted:
-        report.wait_for_hooks()
+    interrupted = launching.interrupted or not report.hooks_ended()
     if args.json:
         show_json(outcomes, group, one_line=args.wait)
     sessions = [outcome.session for outcome in outcomes if outcome.session is not None]
@@ -224,7 +223,7 @@ def together(prepared: Sequence[Prepared], group: str, args: Namespace) -> int:
     starting.tell(
         f"group {group}: {well} of {len(outcomes)} slots were launched" + (f"; next: {steps}" if runs else "")
     )
-    if launching.interrupted:
+    if interrupted:
         return INTERRUPTED
     code = code_of(outcomes, waits=args.wait)
     if args.wait and sessions:
@@ -273,9 +272,14 @@ class Report:
         thread.start()
         self._hooks.append(thread)
 
-    def wait_for_hooks(self) -> None:
-        for thread in self._hooks:
-            thread.join()
+    def hooks_ended(self) -> bool:
+        """False: somebody pressed Ctrl-C. They go on without us."""
+        try:
+            for thread in self._hooks:
+                thread.join()
+        except KeyboardInterrupt:
+            return False
+        return True
 
 
 def why_failed(outcome: Outcome) -> str | None:
