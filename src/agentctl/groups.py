@@ -89,8 +89,8 @@ def prepare_all(
     labels: Sequence[str],
     branch: str | None = None,
 ) -> list[Prepared]:
-    """`requests` have slots, and neither worktrees nor directories. `labels`: what an error is to name. Raises the
-    first error; nothing is made."""
+    """`requests` have their slots, and no worktrees yet. `labels`: what an error is to name. Raises the first one;
+    nothing is made."""
     from concurrent.futures import ThreadPoolExecutor
 
     registered = {os.path.realpath(one.path) for one in worktrees.listing(place.repository.common, env)}
