@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -90,12 +90,12 @@ def world(tmp_path: Path) -> Iterator[Git]:
     assert world.locks() == []
 
 
-def planned(world: Git, cwd: Path | str, name: str = "g-a", **more: str) -> Plan:
+def planned(world: Git, cwd: Path | str, name: str = "g-a", **more: Any) -> Plan:
     found = repository_at(str(cwd), world.env)
     return worktrees.plan(found, str(cwd), name, world.env, **more)
 
 
-def made(world: Git, cwd: Path | str, name: str = "g-a", **more: str) -> Plan:
+def made(world: Git, cwd: Path | str, name: str = "g-a", **more: Any) -> Plan:
     plan = planned(world, cwd, name, **more)
     make(plan, world.env)
     assert plan.path in world.worktrees(cwd)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SESSION_FIELDS = (
     "id agent status process turn agent_version last_turn reason error waiting_for pid process_key processes suspended "
     "terminal cwd branch model title prompt started_at updated_at ended_at exit_code signal tokens cost_usd parent "
-    "forked_from group launch_id host inferred link evidence"
+    "forked_from group slot launch_id host inferred link evidence"
 )
 
 

@@ -50,7 +50,9 @@ def test_what_it_is_told(tmp_path: Path) -> None:
         "AGENTCTL_LAUNCH=l1",
         "AGENTCTL_MODEL=",
         "AGENTCTL_SESSION_ID=s-1",
+        "AGENTCTL_SLOT=",
         "AGENTCTL_STATUS=",
+        "AGENTCTL_WORKTREE=",
     ]
     assert "MINE=kept" in told
     assert told[-1] == str(tmp_path)

@@ -31,6 +31,7 @@ ORDER = (
     "errors",
     "private",
     "redaction",
+    "slots",
     "durations",
     "config",
     "processes",
@@ -51,6 +52,7 @@ ORDER = (
     "busy",
     "locks",
     "agents",
+    "matrix",
     "roots",
     "readings",
     "claims",
@@ -74,6 +76,7 @@ ORDER = (
     "waiting",
     "awaiting",
     "control",
+    "groups",
     "runner",
     "cli",
 )

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,6 @@ from tests.worlds import FIXTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -233,5 +233,15 @@ def test_completion_offers_commands_ids_and_agents(home: Home) -> None:
     assert complete("agentctl wh") == ["why"]
     assert complete(f"agentctl status {id[:5]}") == [id]
     assert complete("agentctl list --agent clau") == ["claude-code", "claude"]
+    assert complete("agentctl launch --agent demo --agent clau") == ["claude-code", "claude"]
+    folder = Path(home.env["AGENTCTL_HOME"]) / "launches" / "m0a1b2c3d4e5"
+    folder.mkdir(parents=True, mode=0o700)
+    folder.parent.parent.chmod(0o700)
+    folder.parent.chmod(0o700)
+    key = "boot:1:1"
+    facts = {"id": folder.name, "agent": "demo", "cwd": "/", "group": "night", "runner": key, "child": key}
+    (folder / "launch.json").write_text(json.dumps({**facts, "created_at": "2026-01-01T00:00:00.000Z"}))
+    for verb in ("list", "wait", "stop", "launch"):
+        assert complete(f"agentctl {verb} --group n") == ["night"]
     for shell in ("bash", "zsh", "fish"):
         assert "agentctl" in ctl(home, "completion", shell)

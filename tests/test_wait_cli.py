@@ -137,7 +137,7 @@ def test_twenty_waits_at_once(home: Home) -> None:
     [
         ((), 2, "wait for whom?"),
         (("nobody",), 3, "no session 'nobody'"),
-        (("--group", "nobody"), 3, "no session of group 'nobody'"),
+        (("--group", "nobody"), 3, "no launch is of group 'nobody'"),
         (("x", "--timeout", "soon"), 2, "'soon'"),
         (("x", "--until", "bored"), 2, "invalid choice"),
     ],

@@ -60,7 +60,7 @@ def await_sessions(
                 if id is not None:
                     pending.remove(one)
                     yield one, session_or_why_not(look, id, env)
-            paths = [path for one in pending for path in written_by(one, known[one.started.launch_id], look)]
+            paths = written_by(pending, known, look)
             if watch.cover([key for one in pending for key in (one.started.child, one.started.runner)], paths):
                 continue
             now = time.monotonic()
@@ -139,18 +139,22 @@ def session_or_why_not(look: Look, id: str, env: Mapping[str, str]) -> Session |
         return error
 
 
-def written_by(one: Begun, known: str | None, look: Look) -> list[str]:
-    """What changes when the agent writes who it is."""
-    found = [os.path.join(one.started.folder, name) for name in (launches.OUTPUT, launches.EXITS)]
-    agent = load(one.agent)
-    for root in agent.roots(one.env):
-        path = os.path.normpath(os.path.join(one.cwd, root))
-        if (one.agent, path) in look.stalled:
+def written_by(pending: Sequence[Begun], known: Mapping[str, str | None], look: Look) -> list[str]:
+    """What changes when the agents write who they are. A store is surveyed once, however many are waited for."""
+    found: list[str] = []
+    ids: dict[tuple[str, str], list[str]] = {}
+    for one in pending:
+        found += [os.path.join(one.started.folder, name) for name in (launches.OUTPUT, launches.EXITS)]
+        for root in load(one.agent).roots(one.env):
+            path = os.path.normpath(os.path.join(one.cwd, root))
+            ids.setdefault((one.agent, path), []).append(known[one.started.launch_id] or "")
+    for (agent, path), of_store in ids.items():
+        if (agent, path) in look.stalled:
             continue  # nothing that touches it comes back
-        store = agent.open_store(path)
+        store = load(agent).open_store(path)
         try:
             store.survey()
-            found += store.watched(known or "")
+            found += [file for id in dict.fromkeys(of_store) for file in store.watched(id)]
         except OSError:
             found.append(path)  # it is not there yet
     return found

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import ExitStack
 
-from agentctl import busy, hooks, launches, launching, locks, screens, worktrees
+from agentctl import busy, git, hooks, launches, launching, locks, processes, screens, worktrees
 from agentctl.agents import load_control
 from agentctl.awaiting import ID_PATIENCE, Begun, await_sessions, unnamed
-from agentctl.errors import AgentctlError, LaunchFailed, Refused
-from agentctl.model import ALIVE, GONE, Value
+from agentctl.errors import AgentctlError, Interrupted, LaunchFailed, Refused
+from agentctl.model import ALIVE, GONE, Launch, Value
 from agentctl.recipes import Recipe, Task
 from agentctl.sessions import Scope, examine, settled_look
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from agentctl.agents import Control
     from agentctl.hooks import HookResult
     from agentctl.launching import Started
-    from agentctl.model import Launch, Session
+    from agentctl.model import Process, Session
+    from agentctl.processes import Processes
     from agentctl.screens import Screen
 
     Tell = Callable[[str], None]
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 COMMAND = (sys.executable, "-P", "-m", "agentctl")  # ourselves, for the runner
 OVER = "_over"  # the verb that the runner asks: cli/over.py
+RUNNER_LEAVES, OTHERS_LEAVE, GLANCE = 10.0, 1.0, 0.05  # seconds after the end of an agent
 
 
 class Request(Value):
@@ -101,8 +104,10 @@ def prepare(request: Request, env: Mapping[str, str]) -> Prepared:
     return Prepared(request, recipe)
 
 
-def begin(prepared: Prepared, env: Mapping[str, str], tell: Tell) -> Begun:
-    """What was made for an agent that could not be started is taken back."""
+def begin(
+    prepared: Prepared, env: Mapping[str, str], tell: Tell, called_off: Callable[[], bool] = lambda: False
+) -> Begun:
+    """What was made for an agent that could not be started is taken back. `called_off` is asked before it is."""
     request, recipe = prepared.request, prepared.recipe
     if recipe.said:
         tell(recipe.said)
@@ -113,6 +118,8 @@ def begin(prepared: Prepared, env: Mapping[str, str], tell: Tell) -> Begun:
         if request.worktree is not None:
             worktrees.make(request.worktree, env)
         try:
+            if called_off():
+                raise Interrupted("interrupted before it was started")
             started, screen = start(request, recipe, env, tell)
         except AgentctlError as error:  # not Ctrl-C: then it may have been started
             give_back(request, error, env, tell)
@@ -121,11 +128,42 @@ def begin(prepared: Prepared, env: Mapping[str, str], tell: Tell) -> Begun:
 
 
 def give_back(request: Request, error: AgentctlError, env: Mapping[str, str], tell: Tell) -> None:
-    """The worktree of an agent that does not run, unless there is work in it. What may still run keeps it."""
+    """The worktree of an agent that does not run, unless there is work in it, or somebody who may be at work. What may
+    still run keeps it."""
     if request.worktree is None or (isinstance(error, LaunchFailed) and error.perhaps):
         return
-    if (why := worktrees.undo(request.worktree, env)) is not None:
+    why = whom_it_left(error.launch_id, env) if isinstance(error, LaunchFailed) else None
+    try:
+        why = why or worktrees.undo(request.worktree, env)
+    except AgentctlError as failed:
+        why = str(failed)
+    if why is not None:
         tell(f"the worktree is left: {why}")
+
+
+def whom_it_left(launch_id: str, env: Mapping[str, str]) -> str | None:
+    """Its agent has ended. Its runner may be about to run the hook there, and what it started may go on."""
+    launch = launches.read_folder(launch_id, os.path.join(launches.launches_folder(env), launch_id))
+    begun = time.monotonic()
+    while True:
+        table = processes.snapshot({launches.MARKER})
+        runner = table.alive(launch.runner) if isinstance(launch, Launch) else None
+        there = [runner] if runner is not None else descendants(launch_id, table)
+        if not there:
+            return None
+        if time.monotonic() - begun >= (RUNNER_LEAVES if runner is not None else OTHERS_LEAVE):
+            pids = ", ".join(str(process.pid) for process in there)
+            return f"pid {pids} of launch {launch_id} may be at work there"
+        time.sleep(GLANCE)
+
+
+def descendants(launch_id: str, table: Processes) -> list[Process]:
+    found = []
+    for process in table.living():
+        details = table.details(process)
+        if details is not None and details.env and details.env.get(launches.MARKER) == launch_id:
+            found.append(process)
+    return found
 
 
 def resume(id: str, request_of: Callable[[Session], Request], env: Mapping[str, str], tell: Tell) -> Session:
@@ -221,13 +259,13 @@ def check_directory(request: Request, env: Mapping[str, str], tell: Tell) -> Non
         raise Refused(
             f"{torn.path}: {torn.problem}; it may be a lock: `agentctl unlock --force {directory}` removes it"
         )
-    processes = look.world.processes
+    table = look.world.processes
     found = locks.conflicts(
         directory,
         look.answer,
         manual,
-        busy.launches_that_live([one.launch for one in look.world.launches], processes),
-        busy.ancestors_of(os.getpid(), processes),
+        busy.launches_that_live([one.launch for one in look.world.launches], table),
+        busy.ancestors_of(os.getpid(), table),
     )
     own = request.session.id if request.session else None
     for conflict in [one for one in found if one.who != own]:
@@ -249,13 +287,17 @@ def run_hook(name: str, launch: Launch, session: Session | None, env: Mapping[st
         session_id=session.id if session else None,
         cwd=(session.cwd if session else None) or launch.cwd,
         agent=launch.agent,
-        branch=session.branch if session else None,
+        branch=(session.branch if session else None) or launch.branch,
         exit_code=session.exit_code if session else None,
         status=session.status if session else None,
         group=launch.group,
         model=session.model if session else None,
         launch=launch.id,
+        slot=launch.slot,
+        worktree=launch.worktree,
     )
+    if launch.worktree is not None:
+        env = git.of_its_directory(env)
     folder = os.path.dirname(launch.path or "")
     result = hooks.run(name, command, facts, os.path.join(folder, launches.COMMANDS), launch.cwd, env=env)
     hooks.note(folder, name, result)

@@ -8,6 +8,7 @@ AgentctlError            1  something failed
 ├── TimedOut           124  it did not happen in time
 ├── Refused              4  a lock, or an identity that could not be proved
 ├── TruthUnavailable     5  the answer cannot be known (--strict, wait on an unknown, a text that may have arrived)
+├── Interrupted        130  somebody pressed Ctrl-C before it was done
 └── NoSessionYet         0  an agent waits for a person before it begins a session; it is left running
 
 A message names the path or the pid and ends with what to do next.
@@ -64,6 +65,10 @@ class Refused(AgentctlError):
 
 class TimedOut(AgentctlError):
     exit_code = 124
+
+
+class Interrupted(AgentctlError):
+    exit_code = 130
 
 
 class TruthUnavailable(AgentctlError):

@@ -84,6 +84,7 @@ def session_of(
         parent=record.parent,
         forked_from=record.forked_from,
         group=launch.group if launch else None,
+        slot=launch.slot if launch else None,
         launch_id=launch.id if launch else None,
         inferred=verdict.inferred,
         link=main.strength if main else None,

@@ -39,8 +39,15 @@ OF_ANOTHER_REPOSITORY = (
 HERE = "--git-dir=."
 SAID = ("fatal: ", "error: ")
 # For the moment in which another git makes a worktree, its folder is there without its files, and git dies of it.
-HALF_MADE, TRIES, PAUSE = (b"fatal: failed to read ", b"worktrees/", b"/commondir"), 60, 0.05
+HALF_MADE, TRIES, PAUSE = (b"failed to read ", b"worktrees/"), 60, 0.05
 HINT = "git config --global --add safe.directory "
+# Of many that delete branches at one moment each waits for the others' lock, by default for a second.
+SETTINGS = (
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "core.packedRefsTimeout=20000",
+    "core.filesRefLockTimeout=20000",
+)
 OURS = {
     "LC_ALL": "C",
     "LANGUAGE": "",
@@ -56,12 +63,16 @@ class GitFailed(AgentctlError):
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in env.items() if name not in OF_ANOTHER_REPOSITORY}
-    return {**kept, **OURS}
+    return {**of_its_directory(env), **OURS}
+
+
+def of_its_directory(env: Mapping[str, str]) -> dict[str, str]:
+    """For whoever is to work in another worktree than we do."""
+    return {name: value for name, value in env.items() if name not in OF_ANOTHER_REPOSITORY}
 
 
 def argv_of(words: Sequence[str]) -> list[str]:
-    return ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *words]
+    return ["git", *(word for setting in SETTINGS for word in ("-c", setting)), *words]
 
 
 def run(
@@ -109,14 +120,14 @@ def question(cwd: str, *words: str, env: Mapping[str, str]) -> str | None:
 
 
 def why(ran: commands.Ran) -> str:
-    """What it said of its failure: not its hints after that, nor the words of a hook or a trace before."""
+    """What it said of its failure: not its hints after that, nor the words of a hook or a trace before. A full disk is
+    told first, as an error, and what it meant for git last."""
     lines = [line.strip() for line in ran.err.decode(errors="replace").splitlines()]
-    for prefix in SAID:
-        for line in lines:
-            if line.startswith(prefix):
-                hint = next((f"; if you trust it: {one}" for one in lines if one.startswith(HINT)), "")
-                return commands.last_line(line.removeprefix(prefix) + hint)
-    return ran.said or f"exit code {ran.code}"
+    fatal, errors = ([line.removeprefix(word) for line in lines if line.startswith(word)] for word in SAID)
+    if not (fatal or errors):
+        return ran.said or f"exit code {ran.code}"
+    hint = [f"if you trust it: {one}" for one in lines if one.startswith(HINT)]
+    return commands.last_line("; ".join((*errors[:1], *fatal[:1], *hint[:1])))
 
 
 def text(out: bytes) -> str:

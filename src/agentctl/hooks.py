@@ -45,6 +45,8 @@ class Facts(Value):
     group: str | None = None
     model: str | None = None
     launch: str | None = None
+    slot: str | None = None
+    worktree: str | None = None
 
 
 class HookResult(Value):

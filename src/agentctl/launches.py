@@ -35,6 +35,7 @@ RANDOM_DIGITS = 4
 ID_LENGTHS = range(10, 15)
 ID_TRIES = 100
 EXITS_LIMIT = 4 * 1024 * 1024  # from the end of the file; a line is about 250 bytes
+GROUPS_SHOWN = 20
 OWNER = "agentctl"  # in place of an agent's name where our own files cannot be read
 
 
@@ -120,6 +121,19 @@ def read_all(env: Mapping[str, str]) -> tuple[list[Launch], list[Problem]]:
         elif found is not None:
             problems.append(found)
     return launches, problems
+
+
+def groups(env: Mapping[str, str]) -> list[str]:
+    """Of the launches that are kept, the newest first."""
+    return list(dict.fromkeys(one.group for one in reversed(read_all(env)[0]) if one.group))
+
+
+def check_group(group: str, env: Mapping[str, str]) -> None:
+    """Raises NotFound, with the groups that there are."""
+    known = groups(env)
+    if group not in known:
+        shown = ", ".join(known[:GROUPS_SHOWN]) + (", ..." if len(known) > GROUPS_SHOWN else "")
+        raise NotFound(f"no launch is of group {group!r}; {f'there are: {shown}' if known else 'none has a group'}")
 
 
 def read(id: str, env: Mapping[str, str]) -> Launch | Problem:

@@ -356,6 +356,7 @@ class Session(Value):
     parent: str | None = None
     forked_from: str | None = None
     group: str | None = None
+    slot: str | None = None  # its name in its group
     launch_id: str | None = None
     host: str | None = None
     inferred: bool = False

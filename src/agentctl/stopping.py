@@ -80,10 +80,9 @@ def stop(asked: str, options: Options, env: Mapping[str, str] | None = None) -> 
 
 def members(group: str, env: Mapping[str, str] | None = None) -> list[str]:
     """The live sessions of a group; of a launch that has no session yet, its launch id."""
+    launches.check_group(group, os.environ if env is None else env)
     found = settled_look(Scope(), env)
     known = [one for one in found.world.launches if one.launch.group == group]
-    if not known:
-        raise NotFound(f"no launch is of group {group!r}; `agentctl list --json` has the groups")
     alive = [one for one in found.answer.sessions if one.process == ALIVE and one.parent is None]
     with_session = {session.launch_id for session in alive}
     starting = [

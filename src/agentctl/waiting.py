@@ -433,9 +433,8 @@ def find_one(text: str, env: Mapping[str, str]) -> Target:
 
 def members(group: str, env: Mapping[str, str]) -> list[Target]:
     """The sessions of a group, and its launches that have none yet, as they are now."""
+    launches.check_group(group, env)
     sessions = [one for one in query(Scope(since=time.time() - RECENT), env).sessions if one.group == group]
     held = {session.launch_id for session in sessions}
     begun = [one for one in launches.read_all(env)[0] if one.group == group and one.id not in held]
-    if not sessions and not begun:
-        raise NotFound(f"no session of group {group!r}; `agentctl list -a --json` shows the groups")
     return [*(Target(session) for session in sessions), *(Target(None, launch) for launch in begun)]

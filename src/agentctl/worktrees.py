@@ -141,14 +141,21 @@ def plan(
     env: Mapping[str, str],
     branch: str | None = None,
     base_branch: str | None = None,
+    *,
+    new_branch: bool = False,
 ) -> Plan:
     """`name` is added to the repository's. Without `branch`, that is the name too. Raises UsageError and Refused where
-    git, or what is there already, would be against it; nothing is made."""
+    git, or what is there already, would be against it; nothing is made. `new_branch`: one that exists is refused."""
     check_name(name)
     wanted = branch or name
     if git.question(cwd, "check-ref-format", "--branch", wanted, env=env) != wanted or wanted.startswith("-"):
         raise UsageError(f"{wanted!r} cannot be the name of a branch; git check-ref-format(1) has the rules")
     existing = git.question(cwd, "rev-parse", "--verify", "--quiet", f"{HEADS}{wanted}^{{commit}}", env=env)
+    if existing and new_branch:
+        raise Refused(
+            f"there is a branch {wanted} already; give another --group, or delete it: `git branch -D {wanted}` "
+            "(`agentctl worktree clean` where a worktree has it)"
+        )
     if existing and branch is None:
         raise Refused(f"there is a branch {wanted} already; give another name, or --branch {wanted} to go on with it")
     if existing and base_branch:
@@ -261,6 +268,8 @@ def make(plan: Plan, env: Mapping[str, str]) -> None:
 
     Two may have planned the same. Git makes a branch for one of them, who then knows that the worktree with it is its
     own; an existing branch is for one at a time."""
+    if os.path.lexists(plan.path):
+        raise Refused(f"{plan.path}: somebody was faster: it is there already; give another name")
     if plan.new_branch:
         ran = git.run(plan.repository, git.HERE, "branch", "--no-track", plan.branch, plan.base, env=env)
         if ran.code != 0:
@@ -275,7 +284,8 @@ def make(plan: Plan, env: Mapping[str, str]) -> None:
 
 
 def check_out(plan: Plan, env: Mapping[str, str]) -> None:
-    words = ("worktree", "add", "--", plan.path, plan.branch)
+    # Quiet: if we are killed, nobody reads what git says, and it would be ended by its own words in the middle.
+    words = ("worktree", "add", "--quiet", "--", plan.path, plan.branch)
     try:
         ran = git.run(plan.repository, git.HERE, *words, env=env, patience=git.CHECKOUT_PATIENCE)
     except BaseException:
@@ -292,13 +302,18 @@ def check_out(plan: Plan, env: Mapping[str, str]) -> None:
 def undo(plan: Plan, env: Mapping[str, str], *, made: bool = True) -> str | None:
     """Take back what make() made. What has somebody's work in it stays: then why is returned. Files that git was told
     to ignore are not counted as work: hooks make them, too. Without `made`, what is at its path may be another's."""
-    listed = listing(plan.repository, env, git.HERE)
+    try:
+        listed = listing(plan.repository, env, git.HERE)
+    except git.GitFailed as error:
+        return str(error)
     real = os.path.realpath(plan.path)
     one = next((one for one in listed if os.path.realpath(one.path) == real), None)
+    if one is not None and one.branch != plan.branch:
+        if made and one.branch is not None:
+            return f"{plan.path} has {one.branch} checked out"
+        if not (made or one.locked == UNFINISHED):
+            one = None
     if one is not None:
-        detached = one.branch is None and (made or one.locked == UNFINISHED)
-        if one.branch != plan.branch and not detached:
-            return f"{plan.path} has {one.branch or 'another commit'} checked out"
         if (why := holds_work(plan, env)) is not None:
             return why
         # Whole or torn: of what git wrote itself there is nothing to lose. It was looked through a moment ago.
@@ -309,7 +324,10 @@ def undo(plan: Plan, env: Mapping[str, str], *, made: bool = True) -> str | None
             return git.why(ran)
     if plan.new_branch and not any(other.branch == plan.branch for other in listed if other is not one):
         # Only if it still is where it began: with its old value given, git looks and deletes in one step.
-        git.run(plan.repository, git.HERE, "update-ref", "-d", HEADS + plan.branch, plan.base, env=env)
+        ran = git.run(plan.repository, git.HERE, "update-ref", "-d", HEADS + plan.branch, plan.base, env=env)
+        at = ("rev-parse", "--verify", "--quiet", HEADS + plan.branch)
+        if ran.code != 0 and git.question(plan.repository, git.HERE, *at, env=env) == plan.base:
+            return f"branch {plan.branch}: {git.why(ran)}"
     return None
 
 

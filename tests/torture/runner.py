@@ -12,6 +12,7 @@ from tests.torture import (  # noqa: F401  they register themselves
     cases_alive,
     cases_daemons,
     cases_ends,
+    cases_groups,
     cases_hostile,
     cases_identity,
     cases_launch,

@@ -71,7 +71,7 @@ def groups(**_: object) -> list[str]:
 
     from agentctl import launches
 
-    return sorted({launch.group for launch in launches.read_all(os.environ)[0] if launch.group})
+    return launches.groups(os.environ)
 
 
 def worktree_targets(**_: object) -> list[str]:

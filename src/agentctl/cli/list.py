@@ -10,8 +10,8 @@ import time
 from agentctl.cli import output
 from agentctl.cli.durations import seconds
 from agentctl.errors import UsageError
-from agentctl.model import ALIVE, STATUS_WORDS
-from agentctl.sessions import RECENT, Scope, query
+from agentctl.model import ALIVE, STATUS_WORDS, Unattached
+from agentctl.sessions import RECENT, Scope, settled_look
 from agentctl.stores import real_path
 
 TYPE_CHECKING = False
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agentctl.model import Answer, Session
+    from agentctl.sessions import Look
 
 EPILOG = """\
 A status with ? is inferred, one with + is suspended (Ctrl-Z). Below the table: live agent processes that no session
@@ -61,7 +62,8 @@ def count(text: str) -> int:
 
 def run(args: Namespace) -> int:
     gc.disable()  # over before its rubbish matters; to look for it is a fifth of judging 10 000
-    answer = query(Scope(agents=chosen(args.agent), since=since(args), children=args.tree))
+    look = settled_look(Scope(agents=chosen(args.agent), since=since(args), children=args.tree))
+    answer = look.answer if args.group is None else of_group(args.group, look)
     rows = select(answer.sessions, args)
     if args.json:
         output.print_json(
@@ -98,13 +100,30 @@ def since(args: Namespace) -> float | None:
 
 def select(sessions: Iterable[Session], args: Namespace) -> list[Session]:
     rows = [session for session in sessions if not args.status or session.status in args.status]
-    if args.group is not None:
-        rows = [session for session in rows if session.group == args.group]
     if args.cwd is not None:
         wanted = os.path.realpath(args.cwd)
         rows = [session for session in rows if below(session.cwd, wanted)]
     rows.sort(key=row_order)
     return rows if args.n is None else rows[: args.n]
+
+
+def of_group(group: str, look: Look) -> Answer:
+    """Its sessions, and what it launched that lives and has none yet: also what does not look like its agent yet."""
+    from agentctl import busy, launches
+
+    launches.check_group(group, os.environ)
+    ours = [one.launch for one in look.world.launches if one.launch.group == group]
+    ids = {launch.id for launch in ours}
+    answer = look.answer
+    unattached = [one for one in answer.unattached if one.launch_id in ids]
+    shown = {one.launch_id for one in unattached} | {session.launch_id for session in answer.sessions}
+    for launch in busy.launches_that_live(ours, look.world.processes):
+        if launch.id not in shown:
+            why = "launched, and not at its session yet"
+            unattached.append(Unattached(launch.agent, launch.child.pid, launch.cwd, why, (), launch.id))
+    return answer._replace(
+        sessions=tuple(session for session in answer.sessions if session.group == group), unattached=tuple(unattached)
+    )
 
 
 def below(path: str | None, folder: str) -> bool:
@@ -142,7 +161,7 @@ def table(rows: list[Session], tree: bool) -> None:
     if any(session.group for session in rows):
         columns.insert(GROUP[1], GROUP[0])
         for session, line in lines:
-            line.insert(GROUP[1], output.plain(session.group) or "-")
+            line.insert(GROUP[1], output.plain("/".join(filter(None, (session.group, session.slot)))) or "-")
     widths = [max(len(name), *(len(line[index]) for _, line in lines)) for index, name in enumerate(columns[:-2])]
     left = max(30, output.width() - sum(widths) - 2 * (len(columns) - 1))
     directory = min(max(len("DIRECTORY"), *(len(line[-2]) for _, line in lines)), left // 2)

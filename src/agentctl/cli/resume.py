@@ -65,6 +65,7 @@ def request_for(args: Namespace, session: Session) -> Request:
         permissions=args.permissions,
         flags=tuple(args.flags),
         group=args.group or session.group,
+        slot=None if args.group else session.slot,
         spec=os.path.abspath(args.spec) if args.spec else None,
         hooks=starting.hooks_of(args),
         time_limit=starting.span("--timeout", args.timeout) if args.timeout else None,

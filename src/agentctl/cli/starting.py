@@ -11,7 +11,7 @@ from agentctl.model import GONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Action, ArgumentParser, Namespace
     from collections.abc import Callable
 
     from agentctl.model import Session
@@ -32,11 +32,11 @@ def add_screen_argument(parser: ArgumentParser) -> None:
     parser.add_argument("--interactive", action="store_true", help="its screen, in a tmux session of its own")
 
 
-def add_run_arguments(parser: ArgumentParser) -> None:
+def add_run_arguments(parser: ArgumentParser, model: type[Action] | str = "store") -> None:
     from agentctl.recipes import PERMISSIONS
 
     modes = "; ".join(f"{name}: {meaning}" for name, meaning in PERMISSIONS.items())
-    parser.add_argument("--model", metavar="NAME", help="the model, as the agent calls it")
+    parser.add_argument("--model", action=model, metavar="NAME", help="the model, as the agent calls it")
     parser.add_argument("--permissions", choices=tuple(PERMISSIONS), help=modes)
     parser.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for it; repeatable")
     parser.add_argument("--timeout", metavar="TIME", help="stop it after this long, like 90s, 30m, 2h")
@@ -103,7 +103,9 @@ def environment_of(args: Namespace, agent: str) -> dict[str, str]:
 
 
 def tell(line: str) -> None:
-    print(f"agentctl: {output.plain(line)}", file=sys.stderr, flush=True)
+    """In one piece: several threads may have something to say."""
+    sys.stderr.write(f"agentctl: {output.plain(line)}\n")
+    sys.stderr.flush()
 
 
 def answered(start: Callable[[], Session], args: Namespace, what: str) -> int:
@@ -149,11 +151,7 @@ def answer(session: Session, args: Namespace, what: str) -> int:
     if args.json and not args.wait:
         output.print_json({"session": output.session_json(session)})
     if ended_at_once(session) and not args.wait:
-        why = f": {session.error or session.reason}" if session.error or session.reason else ""
-        raise LaunchFailed(
-            f"{session.agent} ended at once with exit code {session.exit_code}; {session.id} is {session.status}{why}",
-            session.launch_id or "",
-        )
+        raise end_at_once(session)
     if args.wait:
         return wait_for(session.id, args)
     if not args.json:
@@ -162,7 +160,7 @@ def answer(session: Session, args: Namespace, what: str) -> int:
     return 0
 
 
-def create_hook(launch_id: str, session: Session) -> None:
+def create_hook(launch_id: str, session: Session, tell: Callable[[str], None] = tell) -> None:
     """One that fails is told, and changes nothing."""
     from agentctl import control, hooks, launches
     from agentctl.model import Launch
@@ -176,6 +174,14 @@ def create_hook(launch_id: str, session: Session) -> None:
         how = "took too long" if result.timed_out else f"failed (exit code {result.exit_code})"
         said = f": {result.last_lines[-1]}" if result.last_lines else ""
         tell(f"{hooks.ON_CREATE} {how}{said}; the session goes on")
+
+
+def end_at_once(session: Session) -> LaunchFailed:
+    why = f": {session.error or session.reason}" if session.error or session.reason else ""
+    return LaunchFailed(
+        f"{session.agent} ended at once with exit code {session.exit_code}; {session.id} is {session.status}{why}",
+        session.launch_id or "",
+    )
 
 
 def ended_at_once(session: Session) -> bool:

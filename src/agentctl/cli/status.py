@@ -103,6 +103,7 @@ def lines(session: Session) -> list[tuple[str, str]]:
         "parent": session.parent,
         "forked from": session.forked_from,
         "group": output.plain(session.group),
+        "slot": output.plain(session.slot),
         "launch": session.launch_id,
         "exit": session.signal or (f"code {session.exit_code}" if session.exit_code is not None else ""),
         "hooks": "; ".join(hook_lines(session)),
