@@ -73,7 +73,10 @@ def run(argv: list[str]) -> int:
     except AgentctlError as error:
         if os.environ.get("AGENTCTL_DEBUG"):
             raise
-        print(f"agentctl: {error}", file=sys.stderr)
+        from agentctl.cli.output import plain
+
+        # It may name a path or a branch that somebody else called so.
+        print("agentctl:", "\n".join(plain(line) for line in str(error).split("\n")), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
