@@ -206,6 +206,19 @@ def test_a_name_that_may_be_several(home: Worktrees) -> None:
     refused(home, "may be any of", "g", code=3)
 
 
+def test_a_name_that_plays_tricks(home: Worktrees) -> None:
+    """What is said of it is shown, not sent."""
+    path = home.folder / "\x1b[31m\nred"
+    home.git(home.repository, "worktree", "add", "-q", "-b", "odd", str(path))
+    (path / "\x1b[32m").touch()
+    done = home.clean("odd")
+    assert (done.returncode, "\x1b" in done.stderr) == (4, False)
+    assert "\\x1b[32m" in done.stderr
+    assert "\x1b" not in home.agentctl("worktree", "list").stdout
+    assert "\x1b" not in home.clean("odd", "--force").stdout
+    assert home.linked() == []
+
+
 # Who lives there
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl.cli import completion
+from agentctl.cli import compare, completion, worktree
 from agentctl.cli.worktree import commits_cell
 from agentctl.inspection import Tree
 from tests.launch_home import LONG
@@ -116,12 +117,34 @@ def test_the_cell_for_commits(own: int | None, commits: int | None, text: str) -
     assert commits_cell(Tree("/r/.git", "/r-a", own=own), commits) == text
 
 
+def completers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, object]]:
+    for action in parser._actions:
+        if hasattr(action, "completer"):
+            yield action.dest, action.completer
+        for inner in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield from completers(inner)
+
+
 def test_completion(home: Worktrees, monkeypatch: pytest.MonkeyPatch) -> None:
     home.ended("[[text:x]]")
     for name, value in home.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(home.repository)
+    parser = argparse.ArgumentParser()
+    verbs = parser.add_subparsers()
+    for verb in (compare, worktree):
+        verb.add_arguments(verbs.add_parser(verb.__name__))
+    completion.add_completers(parser)
+    found = dict(completers(parser))
+    assert found == {
+        "group": completion.groups,
+        "diff": completion.slots,
+        "stat": completion.slots,
+        "target": completion.worktree_targets,
+    }
     assert completion.groups() == ["g"]
+    assert completion.slots(argparse.Namespace(group="g")) == ["a"]
+    assert completion.slots(argparse.Namespace(group="other")) == []
     assert completion.worktree_targets() == ["g", "try/g/a"]
     monkeypatch.chdir(home.folder)
     assert completion.worktree_targets() == ["g"]

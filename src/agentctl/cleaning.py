@@ -11,7 +11,7 @@ import os
 
 from agentctl import busy, git, inspection, locks, worktrees
 from agentctl.errors import AgentctlError, NotFound, Refused
-from agentctl.model import UNKNOWN, Value
+from agentctl.model import ALIVE, UNKNOWN, Value
 from agentctl.sessions import Scope, settled_look
 from agentctl.stores import real_path
 from agentctl.unsaved import HEADS, named
@@ -86,6 +86,8 @@ def who_is_in(folder: str, look: Look, real: Real = real_path) -> list[Objection
             why = f"who is there cannot be told: {reading.store.root}: {reading.unread}"
             found.append(Objection(why, "try again, or --force", firm=False))
     agents = {key for holder in holders for key in holder.keys}
+    for session in look.answer.sessions:  # also one of which it is not known where it works
+        agents |= {str(entry.get("key")) for entry in session.processes if session.process == ALIVE}
     pids = {holder.pid for holder in holders if holder.pid is not None}
     return found + list(standing_in(folder, processes, agents, pids, named_already=any(one.firm for one in found)))
 

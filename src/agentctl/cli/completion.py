@@ -7,6 +7,7 @@ from agentctl.errors import AgentctlError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
 EPILOG = """\
 Completes commands, options, agents, statuses, session ids, groups and worktrees.
@@ -41,7 +42,14 @@ def complete(parser: ArgumentParser) -> None:
 
 def add_completers(parser: ArgumentParser) -> None:
     """By what an argument is called; those of the verbs below a verb, too."""
-    completers = {"id": session_ids, "agent": agent_names, "group": groups, "target": worktree_targets}
+    completers: dict[str, Callable[..., list[str]]] = {
+        "id": session_ids,
+        "agent": agent_names,
+        "group": groups,
+        "target": worktree_targets,
+        "diff": slots,
+        "stat": slots,
+    }
     for action in parser._actions:
         if action.dest in completers:
             action.completer = completers[action.dest]  # type: ignore[attr-defined]
@@ -72,6 +80,16 @@ def groups(**_: object) -> list[str]:
     from agentctl import launches
 
     return launches.groups(os.environ)
+
+
+def slots(parsed_args: object = None, **_: object) -> list[str]:
+    """Of the group that was named before."""
+    import os
+
+    from agentctl import launches
+
+    group = getattr(parsed_args, "group", None)
+    return sorted({one.slot for one in launches.read_all(os.environ)[0] if one.slot and one.group == group})
 
 
 def worktree_targets(**_: object) -> list[str]:
