@@ -255,7 +255,7 @@ def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
     """Run each job in a thread of its own: one that makes no progress for a while is left behind and named.
 
     Each has a moment for itself before the next one starts. Stores that answer at once are so read one after the other,
-    which costs a fifth less than threads that take the interpreter from each other with every system call.
+    which costs less than threads that take the interpreter from each other with every system call.
     """
     running: dict[Errand, tuple[threading.Event, int, float]] = {}  # its end, its pace at that moment
     waiting = list(reversed(jobs))
