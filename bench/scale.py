@@ -24,6 +24,7 @@ ROUNDS = 15
 SIZES = (100, 1000, 10_000)
 LIVE, PROCESSES = 20, 300
 CROWD = (100, 3000)  # live, processes
+CROWD_TARGET = 15
 CALLERS = 20
 QUICK = (1000, 5)  # stored sessions, rounds
 AGENTCTL = os.path.join(os.path.dirname(sys.executable), "agentctl")
@@ -126,7 +127,8 @@ def show(size: Size) -> None:
     bare = size.rows[BARE_NAME]["cpu"]
     for case in cases("", size.stored):
         if (row := size.rows.get(case.name)) is not None:
-            target = f"{case.target:g}" if case.target else ""
+            most = case.target if size.live == LIVE else CROWD_TARGET
+            target = f"{most:g}" if most and case.name != BARE_NAME else ""
             print(
                 f"{case.name:<30} {row['cpu'] / bare:>6.2f} {target:>8} {row['cpu'] * 1000:>8.1f} "
                 f"{row['wall'] * 1000:>8.1f} {row['rss'] / 1e6:>8.1f} {row['read'] / 1e6:>8.2f}",

@@ -33,7 +33,6 @@ class FactStore:
         self.root = root
         self.problems: list[Problem] = []
         self.derived = None
-        self.steps = 0
         self._unread = next(store.unread for store in world.stores if store.root == root)
         self._records = {record.id: record for record in world.records if record.store == root}
         self._links = [link for link in world.links if link.store == root]

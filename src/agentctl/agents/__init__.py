@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         derived: (
             Derived | None
         )  # given where many records are asked for: what was read before, of files that are the same
-        steps: int  # grows as it gets on: a store that stands still is given up on
 
         def survey(self) -> None:
             """Read the small files that name processes. Before the snapshot."""

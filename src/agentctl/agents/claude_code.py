@@ -130,7 +130,6 @@ class Store:
         self._index: dict[str, list[str]] | None = None  # session id -> its transcripts, of all project folders
         self._found: dict[str, os.stat_result] = {}  # the transcripts that were listed, as they were then
         self.derived: Derived | None = None
-        self.steps = 0
         self._blind = False  # a folder could not be listed: a transcript that was not found may be there
 
     # Who is here

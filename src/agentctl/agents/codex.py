@@ -137,7 +137,6 @@ class Store:
         self._has_locks = False
         self._found: dict[str, os.stat_result] = {}  # the rollouts that were listed, as they were then
         self.derived: Derived | None = None
-        self.steps = 0
 
     # Who is here
 

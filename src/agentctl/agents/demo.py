@@ -89,7 +89,6 @@ class Store:
         self.root = root
         self.problems: list[Problem] = []
         self.derived: Derived | None = None  # a demo has few sessions
-        self.steps = 0
         self._sessions = os.path.join(root, "sessions")
         self._held: dict[str, dict[str, Any]] = {}  # session id -> process.json
 

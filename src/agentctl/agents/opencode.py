@@ -110,7 +110,6 @@ class Store:
         self._silent = 0  # processes that were asked and did not answer in time
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
         self.derived: Derived | None = None  # its sessions are in one file
-        self.steps = 0
 
     # Who is here
 
@@ -142,7 +141,6 @@ class Store:
             if process.comm.startswith(("opencode", ".opencode")) and (details := processes.details(process)):
                 if claims(process, details) not in (AGENT, DAEMON):
                     continue
-                self.steps += 1
                 files = processes.open_files(process)
                 if not databases.isdisjoint(files):
                     yield process, details, files
@@ -153,7 +151,6 @@ class Store:
             for path in sorted({path for path in files if os.path.basename(path) == "opencode.log"}):
                 from agentctl.agents.opencode_log import Tail, read_trail
 
-                self.steps += 1
                 self._logs.setdefault(path, Tail(path))
                 if trail := read_trail(process, path, processes):
                     found[process.pid] = (process, trail)
@@ -190,7 +187,6 @@ class Store:
 
     def _works_on(self, id: str, trail: Trail) -> bool:
         """Is the open turn of this session one that this run has logged? Its first turn is of the run that began it."""
-        self.steps += 1
         reading = self._sessions.read(id)
         if reading is None or reading.turn.turn != WORKING:
             return False
@@ -266,13 +262,11 @@ class Store:
 
     def _is_open(self, id: str) -> bool:
         """Only what is worked on is a server's: what is at rest in its store is at rest."""
-        self.steps += 1
         reading = self._sessions.read(id)
         return reading is not None and reading.turn.turn == WORKING
 
     def _is_unsaid(self, id: str, since: float, own: str) -> bool:
         """Was something begun here since then that no other run has logged?"""
-        self.steps += 1
         reading = self._sessions.read(id)
         if reading is None or reading.turn.turn not in (IDLE, WORKING):
             return False
@@ -292,7 +286,6 @@ class Store:
 
     def _begins_with(self, row: Row, given: Arguments) -> bool:
         """Was it begun with the prompt that this `run` was given? One that has no prompt yet may become it."""
-        self.steps += 1
         reading = self._sessions.read(row.id)
         stored = self._sessions.first_prompt(reading)[1] if reading else None
         return given.prompt is None or stored is None or stored.startswith(given.prompt)
