@@ -333,7 +333,7 @@ def children_of(pid: int) -> Sequence[int]:
 
 
 @case("disk-full")
-def disk_full(world: World) -> None:
+def disk_full_launch(world: World) -> None:
     """no room for the record of a launch: nothing is started, and it says where"""
     state = world.folder / "agentctl"
     state.mkdir(mode=0o700)
