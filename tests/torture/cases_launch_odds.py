@@ -6,13 +6,15 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from tests.torture.cases_launch import LIMIT, LONG, events, keep, launch, launches, program, wait_for_end
 from tests.torture.handles import Handle, wait_until
 from tests.torture.registry import case
-from tests.torture.standins.files import random_id
+from tests.torture.standins import opencode_files
+from tests.torture.standins.files import random_id, start_ticks, timed_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,7 +188,7 @@ STARTED = {
     "opencode": (["open", {}], ["prompt", {}], ["step", {}]),
 }
 AGENT = """#!{python}
-import json, os, sys
+import json, os, sys, time
 words, config = sys.argv[1:], json.loads({config!r})
 if "--session-id" in words:
     config["id"] = words[words.index("--session-id") + 1]
@@ -197,14 +199,16 @@ if {prints!r}:
     print({prints!r}, flush=True)
 padding = "-" * sum(len(word) + 1 for word in config["argv"])
 os.environ.update({env!r})
+if {lock!r} and os.fork():
+    while not os.path.exists({lock!r}):
+        time.sleep(0.01)
+    os._exit(0)
 os.execv({program!r}, ["{name}", "-S", "-m", "tests.torture.standins", {path!r}, padding])
 """
 
 
-def install(world: World, name: str, id: str, prints: str = "") -> None:
-    """Put an agent into the person's PATH."""
-    import sys
-
+def install(world: World, name: str, id: str, prints: str = "", lock: str = "") -> None:
+    """Put an agent into the person's PATH. `lock`: it is started by a wrapper that ends when this file is there."""
     root = {"claude": world.claude_root, "codex": world.codex_root, "opencode": world.opencode_root}[name]
     root.mkdir(parents=True, exist_ok=True)
     more = {"source": "exec", "policy": "never", "command": "run", "layout": "database", "style": "new"}
@@ -212,7 +216,7 @@ def install(world: World, name: str, id: str, prints: str = "") -> None:
     config = {"kind": name, "id": id, "root": str(root), "headless": True, "script": script, **more}
     text = AGENT.format(
         python=sys.executable, config=json.dumps(config), name=name, path=str(world.folder / f"{name}.json"),
-        prints=prints, env=world.programs.env, program=world.programs.path(name),
+        prints=prints, lock=lock, env=world.programs.env, program=world.programs.path(name),
     )  # fmt: skip
     program(world, name, text)
 
@@ -220,9 +224,6 @@ def install(world: World, name: str, id: str, prints: str = "") -> None:
 @case("real-id")
 def real_id_of_each(world: World) -> None:
     """the id of each agent: chosen by us, printed first, or in its log; told while its first turn runs"""
-    from tests.torture.standins import opencode_files
-    from tests.torture.standins.files import timed_id
-
     thread, session = timed_id(), opencode_files.timed_id("ses")
     install(world, "claude", "")
     install(world, "codex", thread, prints=json.dumps({"type": "thread.started", "thread_id": thread}))
@@ -241,6 +242,35 @@ def real_id_of_each(world: World) -> None:
         world.look()
         world.check(f"{name}, as it was printed", id, "running", pid=handles["child"], link="exact")
     world.sample = 3
+
+
+@case("wrapper-exit")
+def wrapper_of_a_launch(world: World) -> None:
+    """launch of a wrapper that exits with 0 while the agent it has started works on"""
+    thread = timed_id()
+    lock = world.codex_root / "thread-writer-locks" / f"{thread}.lock"
+    printed = json.dumps({"type": "thread.started", "thread_id": thread})
+    install(world, "codex", thread, prints=printed, lock=str(lock))
+    done = world.run("launch", "codex", "-p", "please do it")
+    world.says("its id", done.stdout.strip(), done.stdout.strip() == thread, done.stderr)
+    launch_id, one = only_launch(world)
+    wrapper = keep(world, one).get("child")
+    if wrapper is not None:
+        wrapper.wait()
+    exits = launch_file(world, launch_id).with_name("exits.jsonl")
+    wait_until("the end of the wrapper is noted", exits.exists)
+    world.look()
+    pid = world.listing.rows.get(thread, {}).get("pid") or 0
+    world.says("the agent's own process, not the wrapper's", f"pid {pid}", str(pid) not in one["child"].split(":"))
+    agent = Handle(pid, start_ticks(pid))
+    world.keep(agent)
+    world.check("it works on", thread, "running", pid=agent, link="exact", exit_code=None, signal=None)
+    again = world.run("launch", "codex", "-p", "x")
+    world.says("its directory is busy", again.stderr.strip(), again.returncode == 4 and thread[:8] in again.stderr)
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()
+    world.look()
+    world.check("killed", thread, "stopped", process="gone", turn="interrupted")
 
 
 @case("died-at-launch")

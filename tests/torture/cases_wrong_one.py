@@ -6,8 +6,9 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from tests.torture.cases_daemons import Background
 from tests.torture.cases_launch import LONG, launch, launches
-from tests.torture.cases_stop import check_spared, check_stopped, stop
+from tests.torture.cases_stop import NO_GRACE, check_spared, check_stopped, stop, stop_halted, with_claude_stop
 from tests.torture.handles import Handle, wait_until
 from tests.torture.kernel import as_nobody
 from tests.torture.registry import case
@@ -81,6 +82,40 @@ def below_as_another(pid: int) -> int | None:
             if uid != 0 and file.read().strip() == "sleep" and stat_fields(one)[0] == "S":
                 return one
     return None
+
+
+@case("orphans")
+def tool_of_the_last_moment(world: World) -> None:
+    """a stubborn agent that starts a tool after all its tools were collected, and before it is killed"""
+    claude = world.claude("busy", style="old").mid_model()
+    claude.do("call", command="sleep 300")
+    claude.do("ignore", signals=[1, 2, 15])
+    tools: list[Handle] = []
+    found = stop_halted(world, "signal_agents", lambda: tools.append(claude.tool("sleep 300")), claude.id, *NO_GRACE)
+    check_stopped(world, "the agent, and the tool of its last moment", found, claude, *tools, how="SIGKILL")
+
+
+# An agent's own command that says what it did not do.
+LYING_STOP = """
+import sys
+print("stopped", sys.argv[1])
+"""
+
+
+@case("resurrect")
+def command_that_lies(world: World) -> None:
+    """claude's own command says that it has stopped a background worker, and has not"""
+    with_claude_stop(world)
+    (world.work / "stop").write_text(LYING_STOP)
+    background = Background(world)
+    background.worker.mid_model()
+    world.expects_unattached.add(background.spare.pid)
+    found = stop(world, background.id, "--grace", "0.5")
+    said = f"exit {found.code}, {found.one['outcome']}"
+    world.says("not stopped, and says so", said, (found.code, found.one["outcome"]) == (1, "alive"), found.said)
+    check_spared(world, "the worker, which its daemon would bring back", background.worker)
+    world.look()
+    world.check("afterwards", background.id, "running", pid=background.worker)
 
 
 @case("id-prefix")

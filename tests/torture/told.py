@@ -29,6 +29,7 @@ DIFFERS = tuple(
         (r"\bpid \d+( \([^)]*\))?(, \d+( \([^)]*\))?)*", "pid N"),
         (r"/dev/pts/\d+", "/dev/pts/N"),
         (r"(?<=[\[({ ])\d{2,}(?=[\]),:])", "N"),
+        (r"(?<=[{ ])\d+(?=: ')", "N"),
         (r"\b\d+\.\d+ s\b", "N s"),
         (r"\b\d+ (polls|rows|problems|excused|files|sessions asked)\b", r"N \1"),
         (r"\b\d+ of (?=\d+$)", "N of "),
