@@ -72,7 +72,8 @@ def try_them(chosen: list[Mutant], *, green_too: bool, write: bool) -> int:
         print(f"\nnot green on the sources as they are: {guard}: {seen.state} {seen.said}")
     caught = sum(one.caught for one in tried)
     print(f"\n{time.monotonic() - began:.0f} s")
-    print(f"mutants: {caught} of {len(tried)} caught, {len(green) - len(wrong)} of {len(green)} guards green")
+    also = f", {len(green) - len(wrong)} of {len(green)} guards green" if green_too else ""
+    print(f"mutants: {caught} of {len(tried)} caught{also}")
     if caught < len(tried) or wrong:
         return 1
     if green_too and len(chosen) == len(MUTANTS):

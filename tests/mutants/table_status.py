@@ -24,7 +24,7 @@ STATUS = (
         "pid-recycled/pid_recycled pid-recycled/pid_recycled_stop",
         (
             "processes/__init__.py",
-            "(start is None or start in (row.key.start, self.own_start(row)))",
+            "(start is None or row.key.start == start or self.own_start(row) == start)",
             "True",
         ),
     ),

@@ -167,6 +167,7 @@ def block(world: World, agent: str) -> None:
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(BLOCKING_STORE.format(agent=agent))
     world.env["PYTHONPATH"] = f"{folder}:{world.env['PYTHONPATH']}"
+    world.expects_problems = True
     world.sample = 1
 
 

@@ -57,7 +57,7 @@ ROWS = (
     ),
     Line(
         "normal-end", STATUS,
-        "polled all through a turn's normal end, thousands of times",
+        "hundreds of turns that end normally, asked about all the time: thousands of answers",
         "never \"killed in mid-turn\": ends are judged from bytes that were read after the death",
         "reading the store first and the processes later gave a false `stopped` in 55 of 60 normal ends",
     ),

@@ -82,7 +82,7 @@ class Processes:
     def find(self, pid: int, start: int | None) -> Process | None:
         """The living process that calls itself `pid`, in this or an inner PID namespace, with this start time."""
         row = self.get(pid)
-        if row is not None and (start is None or start in (row.key.start, self.own_start(row))):
+        if row is not None and (start is None or row.key.start == start or self.own_start(row) == start):
             return row
         if start is not None:
             for row in self.by_pid.values():
