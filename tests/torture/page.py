@@ -54,12 +54,17 @@ def when() -> str:
 
 
 def commit() -> str:
-    """With a `+` where the sources are not quite those of that commit."""
+    """With a `+` where what is tried is not quite what was committed."""
     try:
-        words = ["git", "-C", str(REPOSITORY), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        found = git("rev-parse", "--short=8", "HEAD")
+        return found + ("+" if git("status", "--porcelain", "--", "src", "tests") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def git(*words: str) -> str:
+    command = ["git", "-C", str(REPOSITORY), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def cell(text: str) -> str:
