@@ -185,7 +185,7 @@ ROWS = (
         "reading-changes-nothing", STATUS,
         "every world of this page, at its end",
         "names, sizes, times and inodes of all stores are the same after asking",
-        "`claude agents --json`, which tools run to list, deletes the files of the dead",
+        "`claude agents --json` deletes the files of the dead",
     ),
     Line(
         "real-id", ACTING,

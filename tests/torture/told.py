@@ -22,13 +22,16 @@ DIFFERS = tuple(
     (re.compile(pattern), word)
     for pattern, word in (
         (r"\S*/torture-\w+/\d+(/\w+)?", "…"),
+        (r"\b[0-9a-f]{64}\b", "HASH"),
+        (r"\d{4}/\d\d/\d\d/rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d", "DAY/rollout"),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{4,23}\w*", "ID"),
         (r"\b(ses|msg|prt)_\w+", "ID"),
         (r"\b(?=\w*\d)(?=\w*[a-z])[0-9a-f]{8}\b", "ID"),
         (r"\b(?=[0-9a-z]*\d)(?=[0-9a-z]*[a-z])[0-9a-z]{10,14}\b", "ID"),
         (r"\bpid \d+( \([^)]*\))?(, \d+( \([^)]*\))?)*", "pid N"),
         (r"/dev/pts/\d+", "/dev/pts/N"),
-        (r"(?<=[\[({ ])\d{2,}(?=[\]),:])", "N"),
+        (r"\b\d+(?=\.json\b| outside\b)", "N"),
+        (r"(?<=[\[({])\d{2,}(?=[\]),:])|(?<=, )\d{2,}(?=[\]),:])", "N"),
         (r"(?<=[{ ])\d+(?=: ')", "N"),
         (r"\b\d+\.\d+ s\b", "N s"),
         (r"\b\d+ (polls|rows|problems|excused|files|sessions asked)\b", r"N \1"),
