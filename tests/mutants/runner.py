@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "src" / "agentctl"
 AT_ONCE = 2
-LIMIT = 300.0
+LIMIT, LIMIT_EACH = 120.0, 60.0  # seconds for a run, and more for each world of it
 RED, GREEN, BROKEN, ABSENT = "red", "green", "broken", "not run"
 # A patch that only makes the program fall over takes no defence out. Nothing else says these words.
 FALLEN_OVER = re.compile(r"\b(Syntax|Indentation|Name|UnboundLocal|Attribute|Type|Import)Error\b")
@@ -94,7 +94,7 @@ def run_worlds(guards: Sequence[str], sources: Path, notes: Path) -> dict[str, S
     names = sorted({world_of(guard) for guard in guards})
     command = [sys.executable, "-m", "tests.torture", *flags, "--rows", str(notes), *names]
     notes.unlink(missing_ok=True)
-    said = run(command, {**os.environ, SOURCES: str(sources)})
+    said = run(command, {**os.environ, SOURCES: str(sources)}, LIMIT + LIMIT_EACH * len(names))
     if not notes.exists():
         return dict.fromkeys(guards, Seen(ABSENT, said[-300:]))
     rows = json.loads(notes.read_text())
@@ -117,7 +117,7 @@ def verdict(guard: str, rows: list[dict[str, str]]) -> Seen:
 def run_test(guard: str, sources: Path) -> Seen:
     inside = ["env", f"PYTHONPATH={sources}", "PYTHONDONTWRITEBYTECODE=1"]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", guard]
-    said = run([str(REPOSITORY / "scripts" / "contained"), *inside, *command], dict(os.environ))
+    said = run([str(REPOSITORY / "scripts" / "contained"), *inside, *command], dict(os.environ), LIMIT + LIMIT_EACH)
     last = said.strip().rpartition("\n")[2]
     if re.search(r"\b\d+ failed", last) and " error" not in last:
         if fallen := FALLEN_OVER.search(said):
@@ -126,11 +126,11 @@ def run_test(guard: str, sources: Path) -> Seen:
     return Seen(GREEN) if re.search(r"\b\d+ passed", last) else Seen(ABSENT, last)
 
 
-def run(command: list[str], env: dict[str, str]) -> str:
+def run(command: list[str], env: dict[str, str], limit: float) -> str:
     try:
         done = subprocess.run(
             command, cwd=REPOSITORY, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT, check=False,
+            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         return f"{error}"
@@ -156,9 +156,13 @@ def try_all(mutants: Sequence[Mutant], workshop: Workshop, folder: Path, tell: C
 
 
 def look_without_patch(mutants: Sequence[Mutant], workshop: Workshop, folder: Path) -> dict[str, Seen]:
-    """All their guards on the sources as they are: each once, whoever shares it."""
+    """All their guards on the sources as they are: each once, whoever shares it. What is red there is tried once more,
+    by itself: on a machine that has much to do a store may not answer in time."""
     guards = sorted({guard for mutant in mutants for guard in mutant.guards})
     shares = [guards[number::AT_ONCE] for number in range(AT_ONCE)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         parts = pool.map(lambda n: look(shares[n], workshop.pristine, folder / f"green{n}.rows"), range(AT_ONCE))
-        return {guard: seen for part in parts for guard, seen in part.items()}
+        found = {guard: seen for part in parts for guard, seen in part.items()}
+    for guard in [guard for guard, seen in found.items() if seen.state != GREEN]:
+        found |= look([guard], workshop.pristine, folder / "again.rows")
+    return found
