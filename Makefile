@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint torture lab bench screenshot clean
+.PHONY: help demo test lint torture mutants lab bench screenshot clean
 
 help:  ## show this
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 demo: $(READY)  ## start demo agents in a temporary home and show what agentctl says of them
 	@$(BIN)/python scripts/demo.py
@@ -20,8 +20,14 @@ lint: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces and tmux)
-	$(BIN)/python -m tests.torture
+torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces and tmux): [CASE=name] [WRITE=1: docs/torture.md]
+	$(BIN)/python -m tests.torture $(if $(WRITE),--write) $(CASE)
+ifeq ($(CASE),)
+	$(BIN)/python -m tests.mutants --sample 5 --seed "$$(git rev-parse HEAD 2>/dev/null)"
+endif
+
+mutants: $(READY)  ## takes each defence out and looks that the torture suite goes red: [ONLY=name] [WRITE=1: its part of docs/torture.md]
+	$(BIN)/python -m tests.mutants $(if $(WRITE),--write) $(ONLY)
 
 lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1]
 	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from bench.stored import CACHE, stored
 from tests.torture.handles import Programs
+from tests.torture.registry import Case
 from tests.torture.report import Report
 from tests.torture.standins.files import boot_id
 from tests.torture.world import World
@@ -62,7 +63,9 @@ class Home:
 
     def build(self) -> None:
         self.source = stored(self.stored)
-        self.world = World("bench", Report(), self.folder / "world", Programs(self.folder / "bin"))
+        self.world = World(
+            Case("bench", lambda world: None), Report(), self.folder / "world", Programs(self.folder / "bin")
+        )
         for name in ("home", "data"):
             shutil.copytree(self.source.folder / name, self.world.folder / name, copy_function=link, dirs_exist_ok=True)
         self.keep_launches()

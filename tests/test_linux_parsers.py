@@ -77,6 +77,34 @@ def test_a_missing_process_has_no_living_thread() -> None:
     assert not linux.has_living_thread(2**40)
 
 
+OFFSETS = "monotonic   {0}   {1}\nboottime   {2}   {3}\n"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "shift"),
+    [
+        (OFFSETS.format(0, 0, 0, 0), OFFSETS.format(0, 0, 0, 0), 0),
+        (OFFSETS.format(9, 0, 3600, 0), OFFSETS.format(0, 0, 0, 0), 3600 * linux.TICKS_PER_SECOND),
+        (OFFSETS.format(0, 0, 0, 0), OFFSETS.format(0, 0, 3600, 0), -3600 * linux.TICKS_PER_SECOND),
+        (OFFSETS.format(0, 0, 7, 500_000_000), OFFSETS.format(0, 0, 7, 0), linux.TICKS_PER_SECOND // 2),
+        (None, None, 0),  # a kernel that has no such thing, or a process that we may not look into
+    ],
+)
+def test_a_start_as_the_process_reads_it_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, theirs: str | None, ours: str | None, shift: int
+) -> None:
+    for name, text in (("7", theirs), ("self", ours)):
+        (tmp_path / name).mkdir()
+        if text is not None:
+            (tmp_path / name / "timens_offsets").write_text(text)
+    monkeypatch.setattr(linux, "PROC", str(tmp_path))
+    row = Process(ProcessKey("boot", 7, 4711), parent=1, comm="x", state="S")
+    assert linux.own_start(row) == 4711 + shift
+    table = Processes("boot", [row], read_own_start=linux.own_start)
+    assert table.find(7, 4711 + shift) is row
+    assert table.find(7, 4711 + shift + 1) is None
+
+
 def test_an_environment_longer_than_any_that_linux_allows_by_default_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "environ"
     path.write_bytes(b"LONG=" + b"x" * 5 * 1024 * 1024 + b"\0LAST=1\0")

@@ -167,9 +167,21 @@ class Poller(Handle):
 
     def __init__(self, popen: subprocess.Popen[bytes], start: int) -> None:
         super().__init__(popen.pid, start, popen)
+        self.problems: list[str] = []
 
     def once(self) -> dict[str, dict[str, Any]]:
-        return self._ask(None)
+        """The rows; what could not be read is in `problems`."""
+        found = self._ask(None)
+        self.problems = found["problems"]
+        return dict(found["rows"])
+
+    def look_at(self, id: str) -> dict[str, Any]:
+        """One session. A store that this machine was too slow for is asked again; a row is never just gone."""
+        for _ in range(3):
+            row = self.once().get(id)
+            if row is not None or not any("did not answer" in text for text in self.problems):
+                break
+        return row or {"status": f"no row; problems: {self.problems}", "last_turn": None}
 
     def watch(self, until: Path) -> None:
         """Begin; `seen` has what it saw, after that file has appeared."""

@@ -161,7 +161,7 @@ def claude_respawned_worker(world: World) -> None:
     world.expects_unattached.add(background.spare.pid)
 
 
-@case("resurrect-pending")
+@case("resurrect")
 def resurrect_pending(world: World) -> None:
     """claude --bg: the worker was killed, and its daemon or its host may bring it back"""
     background = Background(world)
@@ -180,7 +180,7 @@ def resurrect_pending(world: World) -> None:
     world.check("host killed, the daemon's pid a stranger's", background.id, "stopped", process="gone", pid=None)
 
 
-@case("resurrect-pending")
+@case("resurrect")
 def settled(world: World) -> None:
     """claude --bg: a job that is done is not brought back"""
     background = Background(world)

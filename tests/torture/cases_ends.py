@@ -207,6 +207,28 @@ def begin_in_between(world: World) -> None:
 
 
 @case("normal-end")
+def begin_before_the_table(world: World) -> None:
+    """agents that begin after their store was looked through, and before the process table is read"""
+    begun: dict[str, Handle] = {}
+    ids: dict[str, str] = {}
+    world.claude("idle")
+    world.demo(None, status="idle")
+
+    def begin_all() -> None:
+        claude = world.claude("busy").mid_model()
+        demo = world.demo("[[sleep:300]]")
+        demo.wait_for_event("prompt")
+        begun.update({"claude": claude, "demo agent": demo})
+        ids.update({"claude": claude.id, "demo agent": demo.id})
+        time.sleep(LONG_PAUSE)
+
+    ask_in_between(world, before=True, happens=begin_all)
+    for label, agent in begun.items():
+        truth = f"{label} begun just before the table was read"
+        world.check(truth, ids[label], "running", pid=agent, link="exact", inferred=False)
+
+
+@case("normal-end")
 def ending(world: World) -> None:
     """claude in its last moments: its file is gone, its process is still there"""
     done = world.claude("busy", headless=True, cwd=world.folder_at("one")).mid_model()

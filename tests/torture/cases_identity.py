@@ -15,6 +15,8 @@ from tests.torture.standins.files import random_id, timed_id
 from tests.torture.world import set_back
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.torture.agents import Claude, Codex, Demo
     from tests.torture.world import World
 
@@ -284,6 +286,13 @@ def other_store(world: World) -> None:
     world.check("codex killed, its store remembered", codex.id, "stopped", turn="interrupted", pid=None)
 
 
+def configure_stores(world: World, *roots: Path) -> None:
+    """Further stores of claude, by our own configuration."""
+    config = world.folder / "config" / "agentctl"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text(f"[stores]\nclaude = {json.dumps([str(root) for root in roots])}\n")
+
+
 @case("other-home")
 def store_by_odd_ways(world: World) -> None:
     """a store named by a relative path, and one that only our configuration names"""
@@ -292,9 +301,7 @@ def store_by_odd_ways(world: World) -> None:
     named = world.folder_at("named")
     ended = world.claude("busy", root=named, env={"CLAUDE_CONFIG_DIR": str(named)}).mid_model()
     ended.kill()
-    config = world.folder / "config" / "agentctl"
-    config.mkdir(parents=True)
-    (config / "config.toml").write_text(f'[stores]\nclaude = ["{named}"]\n')
+    configure_stores(world, named)
     world.look()
     world.check("claude with CLAUDE_CONFIG_DIR=cfg", relative.id, "running", pid=relative, link="exact")
     world.check("killed, in a store of our configuration", ended.id, "stopped", pid=None)
@@ -331,6 +338,7 @@ def no_double(world: World) -> None:
 def no_double_store(world: World) -> None:
     """one store under two names, and one session in two stores"""
     os.symlink(world.claude_root, world.home / "linked")
+    configure_stores(world, world.home / "linked")
     claude = world.claude("busy", env={"CLAUDE_CONFIG_DIR": str(world.home / "linked")}).mid_model()
     other = world.folder_at("other-store")
     second = world.claude("idle", root=other, env={"CLAUDE_CONFIG_DIR": str(other)})
@@ -343,6 +351,8 @@ def no_double_store(world: World) -> None:
     rows = [id for id in world.listing.ids if id in (claude.id, quiet.id)]
     world.says("one row for each of two sessions", f"{len(rows)} rows", len(rows) == 2)
     world.check("live, and a newer copy in another store", claude.id, "running", pid=claude, link="exact")
+    held = [entry["pid"] for entry in world.listing.rows[claude.id]["processes"]]
+    world.says("its one process is named once", str(held), held == [claude.pid])
     world.check("the same, without a status in its file", quiet.id, "running", pid=quiet, link="exact")
     world.check("another one of the second store", second.id, "idle", pid=second)
 

@@ -320,7 +320,7 @@ def unflushed_launch(world: World) -> None:
         inferred=True,
         link="exact",
     )
-    again = world.run("launch", "claude", "-p", "go")
+    again = world.run("launch", "claude", "-p", "go", "--id-timeout", "1s")
     world.says("its directory is busy", again.stderr.strip(), again.returncode == 4)
     stopped = world.run("stop", launch_id, "--grace", "2s")
     gone = all(handle.has_ended(5.0) for handle in (handles["child"], *tools))
@@ -333,7 +333,7 @@ def children_of(pid: int) -> Sequence[int]:
 
 
 @case("disk-full")
-def disk_full(world: World) -> None:
+def disk_full_launch(world: World) -> None:
     """no room for the record of a launch: nothing is started, and it says where"""
     state = world.folder / "agentctl"
     state.mkdir(mode=0o700)

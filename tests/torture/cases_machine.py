@@ -96,7 +96,8 @@ def store_on_dead_mount(world: World) -> None:
     others = others_of(world)
     live = world.bare("codex", [CODEX_BINARY, "exec", "go"])
     world.until_the_end(hanging(world.codex_root))
-    world.at_rest = False
+    world.hangs = True
+    world.sample = 1
     world.limit = 8.0
     world.look()
     check_soon(world, others)
@@ -110,7 +111,8 @@ def store_with_dead_mount_below(world: World) -> None:
     live = world.claude("busy").mid_model()
     demo = world.demo("[[sleep:300]]")
     world.until_the_end(hanging(world.claude_root / "projects"))
-    world.at_rest = False
+    world.hangs = True
+    world.sample = 1
     world.limit = 8.0
     world.look()
     check_time(world)
@@ -165,7 +167,8 @@ def block(world: World, agent: str) -> None:
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(BLOCKING_STORE.format(agent=agent))
     world.env["PYTHONPATH"] = f"{folder}:{world.env['PYTHONPATH']}"
-    world.at_rest = False
+    world.expects_problems = True
+    world.sample = 1
 
 
 @case("store-hangs")

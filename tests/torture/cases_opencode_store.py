@@ -105,7 +105,8 @@ def opencode_on_a_dead_mount(world: World) -> None:
     others = others_of(world)
     live = world.opencode(opened=False)
     world.until_the_end(hanging(world.opencode_root))
-    world.at_rest = False
+    world.hangs = True
+    world.sample = 1
     world.limit = 8.0
     world.look()
     check_soon(world, others)
@@ -323,7 +324,7 @@ def torn_opencode(world: World) -> None:
         check_not_ended(world, f"its write-ahead log {label}", live)
         wal_of(live.database).write_bytes(wal)
     world.expects_problems = True
-    world.at_rest = False
+    world.sample = 4
 
 
 @case("hostile")

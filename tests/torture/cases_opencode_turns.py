@@ -95,7 +95,7 @@ def permission_opencode_for_a_moment(world: World) -> None:
         flag = world.folder / f"call-{number}"
         agent.send("call_and_tool", command="sleep 300", flag=str(flag), pause=0.06)
         wait_until("the call is stored", flag.exists)
-        answers.append(poller.once()[agent.id]["status"])
+        answers.append(poller.look_at(agent.id)["status"])
         facts = agent.answer()
         tool = Tool(facts["pid"], start_ticks(facts["pid"]))
         tool.stop()

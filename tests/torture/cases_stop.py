@@ -218,6 +218,7 @@ def wrong_one_forged(world: World) -> None:
     check_refused(world, "claude's file names a stranger", stop(world, claude.id), f"pid {stranger.pid}", stranger)
     path.unlink()
     forged = world.demo("[[sleep:300]]")
+    forged.wait_for_event("prompt")  # it writes its file no more
     path = forged.folder / "process.json"
     others: tuple[tuple[Handle, str], ...] = ((stranger, f"pid {stranger.pid}"), (demo, demo.id))
     for whose, word in others:

@@ -91,7 +91,7 @@ def permission_for_a_moment(world: World) -> None:
         flag = world.folder / f"call-{number}"
         agent.send("call_and_tool", command="sleep 300", flag=str(flag), pause=0.06)
         wait_until("the call is on disk", flag.exists)
-        answers.append(poller.once()[agent.id]["status"])
+        answers.append(poller.look_at(agent.id)["status"])
         facts = agent.answer()
         tool = Tool(facts["pid"], start_ticks(facts["pid"]))
         tool.stop()
@@ -172,6 +172,28 @@ def interrupted_and_alive(world: World) -> None:
 
 
 @case("killed-mid-turn")
+def sub_agents(world: World) -> None:
+    """claude's sub-agent in mid-turn, which lives in its parent's process: it runs, rests and ends with that"""
+    child, finished = "a1b2c3d4e5f6a7b8c", "b1b2c3d4e5f6a7b8c"
+    agent = world.claude("busy").mid_tool()
+    agent.do("subagent", id=child, calls=0)
+    agent.do("subagent", id=finished, calls=2)
+    world.look()
+    world.check("its parent", agent.id, "running", pid=agent)
+    world.check("a sub-agent in mid-turn", child, "running", pid=agent, inferred=True, parent=agent.id)
+    world.check("a sub-agent that has answered", finished, "done", parent=agent.id)
+    agent.file.unlink()
+    world.look()
+    world.check("its parent cannot be told", agent.id, "unknown", process="unknown")
+    world.check("nor can the sub-agent", child, "unknown", process="unknown")
+    agent.kill()
+    world.look()
+    world.check("its parent, killed", agent.id, "stopped", process="gone")
+    world.check("the sub-agent, killed with it", child, "stopped", process="gone", turn="interrupted", pid=None)
+    world.check("the one that had answered", finished, "done", process="gone")
+
+
+@case("killed-mid-turn")
 def not_interrupted_at_all(world: World) -> None:
     """claude's file says idle some moments before its answer is in the transcript"""
     agent = world.claude("busy")
@@ -182,7 +204,7 @@ def not_interrupted_at_all(world: World) -> None:
         flag = world.folder / f"idle-{number}"
         agent.send("idle_then_answer", flag=str(flag), pause=0.06)
         wait_until("its file says idle", flag.exists)
-        row = poller.once()[agent.id]
+        row = poller.look_at(agent.id)
         answers.append(f"{row['status']}/{row['last_turn']}")
         agent.answer()
     wrong = [answer for answer in answers if answer != "idle/done"]

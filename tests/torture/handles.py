@@ -101,7 +101,10 @@ class Handle:
         os.close(self.pidfd)
         for stream in (self.popen.stdin, self.popen.stdout) if self.popen else ():
             if stream is not None:
-                stream.close()
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    pass  # it ended before it heard its last order
 
 
 class Tool(Handle):

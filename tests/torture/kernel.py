@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.torture.handles import WorldError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MS_NOSUID, MS_NODEV, MNT_DETACH = 2, 4, 2
@@ -115,6 +115,11 @@ def in_inner_pid_namespace(command: list[str]) -> list[str]:
         "sh",
         *command,
     ]
+
+
+def in_time_namespace(seconds: int) -> Callable[[list[str]], list[str]]:
+    """As if the machine had been booted this much earlier: for whoever is in it, all processes have other starts."""
+    return lambda command: ["unshare", "--time", "--boottime", str(seconds), "--fork", *command]
 
 
 def child_of(pid: int) -> int | None:

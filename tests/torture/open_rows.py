@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-LATER = "launch is not there yet"
 AGENT = "this agent is not there yet"
 DAEMON = "agentctl's own daemon is not there yet"
 
@@ -12,7 +11,11 @@ OPEN = (
     ("usage-once", "a fork repeats its parent's message ids", "tokens are counted within one file only"),
     ("list-vs-status", "the same answer with and without the daemon", DAEMON),
     ("gemini-resume", "history survives", AGENT),
-    ("clock-step", "time-inferred links become unknown", "a step of the clock leaves no trace that tells it from age"),
+    (
+        "clock-step",
+        "the clock set forward under an older agent in mid-turn that has neither pid file, lock nor log",
+        "said to be stopped, its process unattached: the step leaves no trace that tells it from age",
+    ),
     ("many", "10 000 sessions, 100 live, 3 000 processes", "measured by the benchmark"),
     ("concurrent", "while the daemon starts", DAEMON),
     ("stale-daemon-files", "socket and key file of a dead daemon", DAEMON),

@@ -1,6 +1,7 @@
 """Asks the Python API again and again, in a process of its own: at every line on stdin once, or until a file appears.
 
-`once` answers with the rows; a watch answers with what was seen: every state of every session, and what must not be.
+`once` answers with the rows and the problems; a watch answers with what was seen: every state of every session, and
+what must not be.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ import agentctl
 def main() -> None:
     for line in sys.stdin:
         until = json.loads(line)
-        print(json.dumps(rows() if until is None else watch(until)), flush=True)
+        print(json.dumps(once() if until is None else watch(until)), flush=True)
 
 
-def rows() -> dict[str, dict[str, Any]]:
-    return {one.id: summary(one) for one in agentctl.list_sessions(ended_since=0).sessions}
+def once() -> dict[str, Any]:
+    answer = agentctl.list_sessions(ended_since=0)
+    return {
+        "rows": {one.id: summary(one) for one in answer.sessions},
+        "problems": [f"{one.path}: {one.problem}" for one in answer.problems],
+    }
 
 
 def summary(session: agentctl.Session) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The named cases. One name may have several worlds, one per agent or kind of world."""
+"""The named cases. One name may have several worlds, one per agent or kind of world: `zombie/zombie_leader`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ class Case(NamedTuple):
     @property
     def about(self) -> str:
         return (self.build.__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def world(self) -> str:
+        """Its own name among those of the same case."""
+        return f"{self.name}/{self.build.__name__}"
 
 
 CASES: list[Case] = []

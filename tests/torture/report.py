@@ -1,17 +1,21 @@
-"""The table: what is true, what agentctl answered, and whether that is the same."""
+"""The table: what is true, what agentctl answered, what it knew that by, and whether that is right."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-WIDTHS = (24, 72, 52, 4)
+WIDTHS = (24, 68, 48, 24, 4)
+FROM_OUTSIDE = "seen from outside"  # by the suite: of a process, a file, an exit code or the words of a command
 
 
 class Row(NamedTuple):
     case: str
+    world: str
     truth: str
     answer: str
+    evidence: str
     ok: bool
+    details: str = ""  # of what is wrong
 
 
 class Report:
@@ -19,15 +23,15 @@ class Report:
         self.rows: list[Row] = []
 
     def head(self) -> None:
-        self._line("case", "truth", "answer", "ok")
+        self._line("case", "truth", "answer", "evidence", "ok")
         self._line(*("-" * width for width in WIDTHS))
 
-    def add(self, case: str, truth: str, answer: str, ok: bool, evidence: str = "") -> None:
-        self.rows.append(Row(case, truth, answer, ok))
-        self._line(case, truth, answer, "ok" if ok else "FAIL")
-        if not ok:
-            print(f"    truth:  {truth}\n    answer: {answer}")
-            for line in evidence.splitlines():
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        self._line(row.case, row.truth, row.answer, row.evidence, "ok" if row.ok else "FAIL")
+        if not row.ok:
+            print(f"    truth:  {row.truth}\n    answer: {row.answer}")
+            for line in row.details.splitlines():
                 print(f"    | {line}")
 
     def _line(self, *cells: str) -> None:
@@ -43,7 +47,7 @@ class Report:
         return len(self.rows) - self.passed
 
     def summary(self, open_rows: int) -> None:
-        wrong = list(dict.fromkeys(row.case for row in self.rows if not row.ok))
+        wrong = list(dict.fromkeys(row.world for row in self.rows if not row.ok))
         cases = len({row.case for row in self.rows})
         print(f"\n{cases} cases, {len(self.rows)} checks: {self.passed} passed, {self.failed} failed, {open_rows} open")
         if wrong:

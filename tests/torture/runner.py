@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import shutil
 import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.torture import (  # noqa: F401  they register themselves
-    cases_alive,
-    cases_daemons,
-    cases_ends,
-    cases_groups,
-    cases_hostile,
-    cases_identity,
-    cases_launch,
-    cases_machine,
-    cases_opencode,
-    cases_opencode_store,
-    cases_opencode_turns,
-    cases_stop,
-    cases_terminals,
-    cases_turns,
-    cases_worktrees,
-)
+import tests.torture
 from tests.torture.handles import Programs, others
 from tests.torture.open_rows import OPEN
 from tests.torture.registry import CASES
-from tests.torture.report import Report
+from tests.torture.report import FROM_OUTSIDE, Report, Row
 from tests.torture.world import World
 
 if TYPE_CHECKING:
@@ -36,15 +22,20 @@ if TYPE_CHECKING:
 
     from tests.torture.registry import Case
 
-ALWAYS = ("list-vs-status", "reading-changes-nothing", "no-process-left")
+for found in pkgutil.iter_modules(tests.torture.__path__):
+    if found.name.startswith("cases_"):  # they register themselves
+        importlib.import_module(f"tests.torture.{found.name}")
+
+AGREE, UNCHANGED, NOBODY_LEFT = ALWAYS = ("list-vs-status", "reading-changes-nothing", "no-process-left")
 
 
 class Runner:
-    def __init__(self, base: Path, *, times: bool = False) -> None:
+    def __init__(self, base: Path, *, times: bool = False, rules: bool = True) -> None:
         self.report = Report()
         self.programs = Programs(base / "bin")
         self._base = base
         self._times = times
+        self._rules = rules  # also those that hold after every case?
         self._count = 0
         self.compared = self.differing = 0
         self.files = self.changed = 0
@@ -55,20 +46,21 @@ class Runner:
         self.report.head()
         for case in cases:
             self.run_case(case)
-        self.report.add(
-            "list-vs-status",
-            f"after each of {len(cases)} worlds: list -a, list, status and why agree",
-            f"{self.compared} sessions asked one by one, {self.differing} differences",
-            self.compared > 0 and self.differing == 0,
-        )
-        self.report.add(
-            "reading-changes-nothing",
-            "names, sizes, times and inodes of all stores are the same after asking",
-            f"{self.files} files, {self.changed} changed",
-            self.files > 0 and self.changed == 0,
-        )
-        self.report.add(
-            "no-process-left",
+        if self._rules:
+            self.say(
+                AGREE,
+                f"after each of {len(cases)} worlds: list -a, list, status and why agree",
+                f"{self.compared} sessions asked one by one, {self.differing} differences",
+                self.compared > 0 and self.differing == 0,
+            )
+            self.say(
+                UNCHANGED,
+                "names, sizes, times and inodes of all stores are the same after asking",
+                f"{self.files} files, {self.changed} changed",
+                self.files > 0 and self.changed == 0,
+            )
+        self.say(
+            NOBODY_LEFT,
             "no process of any world is left",
             f"{len(self.left_behind)} left behind",
             not self.left_behind,
@@ -80,14 +72,17 @@ class Runner:
         self.report.summary(len(OPEN))
         return 1 if self.report.failed else 0
 
+    def say(self, rule: str, truth: str, answer: str, ok: bool, details: str = "") -> None:
+        self.report.add(Row(rule, rule, truth, answer, FROM_OUTSIDE, ok, details))
+
     def run_case(self, case: Case) -> None:
         self._count += 1
-        world = World(case.name, self.report, self._base / f"{self._count:02d}", self.programs)
+        world = World(case, self.report, self._base / f"{self._count:02d}", self.programs)
         began = time.monotonic()
         before = len(self.report.rows)
         try:
             case.build(world)
-            if world.at_rest:
+            if self._rules:
                 self.hold_to_the_rules(world)
         except Exception:  # noqa: BLE001  whatever goes wrong in a world, the others are still tried
             world.says(f"{case.about}: the world can be built and asked", "it failed", False, traceback.format_exc())
@@ -100,7 +95,7 @@ class Runner:
             world.says("no process is left behind", f"pid {pid}: {words_of(pid)}", False)
         shutil.rmtree(world.folder, ignore_errors=True)
         if self._times:
-            print(f"    {time.monotonic() - began:.2f} s: {case.about}")
+            print(f"    {time.monotonic() - began:.2f} s: {case.world}")
 
     def hold_to_the_rules(self, world: World) -> None:
         before = world.stores()
@@ -111,16 +106,12 @@ class Runner:
         self.files += len(before)
         self.changed += len(changed)
         if differing:
-            self.report.add(
-                "list-vs-status",
-                f"{world.case}: one answer",
-                f"{len(differing)} differences",
-                False,
-                "\n".join(differing),
-            )
+            self.say(
+                AGREE, f"{world.name}: one answer", f"{len(differing)} differences", False, "\n".join(differing)
+            )  # fmt: skip
         if changed:
-            self.report.add(
-                "reading-changes-nothing", f"{world.case}: nothing changed", f"{len(changed)} changed", False,
+            self.say(
+                UNCHANGED, f"{world.name}: nothing changed", f"{len(changed)} changed", False,
                 "\n".join(map(str, changed)),
             )  # fmt: skip
         if world.listing.problems and not world.expects_problems:
@@ -139,8 +130,9 @@ def words_of(pid: int) -> str:
 
 
 def select(names: Sequence[str]) -> list[Case]:
-    known = {case.name for case in CASES}
+    """By the name of a case, with all its worlds, or of one world of it."""
+    known = {name for case in CASES for name in (case.name, case.world)}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"no such case: {', '.join(unknown)}; --list shows them")
-    return [case for case in CASES if not names or case.name in names]
+    return [case for case in CASES if not names or case.name in names or case.world in names]

@@ -12,7 +12,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import agentctl
 from tests.torture import handles
@@ -27,7 +27,10 @@ from tests.torture.agents import (
     OpenCodeServer,
     Poller,
 )
+from tests.torture.answers import Contains as Contains  # the cases have it from here
+from tests.torture.answers import Listing, differences, evidence_of, holds, listing_of, words_of
 from tests.torture.handles import Handle, Puppet, read_answer
+from tests.torture.report import FROM_OUTSIDE, Row
 from tests.torture.standins import opencode_files
 from tests.torture.standins.files import start_ticks, timed_id
 
@@ -35,11 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
+    from tests.torture.registry import Case
     from tests.torture.report import Report
 
 SOURCES = str(Path(agentctl.__file__).parents[1])
 COMMAND_LIMIT = 20.0
-NOT_COMPARED = ("tokens", "cost_usd")  # counted only when one session is asked for
 BOOKS = ".db-shm"  # of SQLite: also of those who only read
 KINDS: dict[str, type[Agent]] = {
     "claude": Claude,
@@ -48,30 +51,14 @@ KINDS: dict[str, type[Agent]] = {
     "opencode": OpenCode,
     "opencode-server": OpenCodeServer,
 }
+UNATTACHED = "no session (kernel)"
 NO_HANDLERS = {"run", "serve"}  # of OpenCode: only its screen handles any signal
 
 
-class Contains(NamedTuple):
-    """Expected: a text that has this in it."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return f"..{self.text}.."
-
-
-class Listing(NamedTuple):
-    """What `list --json` said."""
-
-    rows: dict[str, dict[str, Any]]
-    unattached: dict[int, dict[str, Any]]
-    problems: list[dict[str, Any]]
-    ids: list[str]  # as they came, so that a session that is there twice is seen
-
-
 class World:
-    def __init__(self, case: str, report: Report, folder: Path, programs: handles.Programs) -> None:
-        self.case = case
+    def __init__(self, case: Case, report: Report, folder: Path, programs: handles.Programs) -> None:
+        self.case = case.name
+        self.name = case.world
         self.report = report
         self.folder = folder
         self.programs = programs
@@ -100,7 +87,7 @@ class World:
         self.expects_problems = False
         self.expects_unattached: set[int] = set()
         self.sample: int | None = None  # how many sessions are asked one by one at the end; None = all
-        self.at_rest = True  # nothing writes at the end of the case, so that answers can be compared
+        self.hangs = False  # whoever walks through its folders does not come back
         self.listing = Listing({}, {}, [], [])
         self._processes: list[Handle] = []
         self._mounts = ExitStack()
@@ -346,8 +333,10 @@ class World:
 
     # Checking
 
-    def says(self, truth: str, answer: str, ok: bool, evidence: str = "") -> None:
-        self.report.add(self.case, truth, answer, ok, evidence)
+    def says(
+        self, truth: str, answer: str, ok: bool, details: str = "", *, evidence: str = FROM_OUTSIDE
+    ) -> None:  # fmt: skip
+        self.report.add(Row(self.case, self.name, truth, answer, evidence, ok, details))
 
     def check(self, label: str, id: str, status: str | tuple[str, ...], **expected: Any) -> None:
         """One session of the last listing. `expected`: further fields; a Contains is looked for in the text."""
@@ -362,7 +351,8 @@ class World:
         answer = f"{row['status']}{mark}, {row['process']}/{row['turn']}, pid {row['pid']}, {row['link']}"
         extra = [name for name, value in expected.items() if isinstance(value, Contains)]
         answer += "".join(f", {name} {row.get(name)!r}" for name in extra)
-        self.says(truth, answer, ok, "" if ok else json.dumps(row, indent=1) + "\n" + self.run("why", id).stdout)
+        details = "" if ok else json.dumps(row, indent=1) + "\n" + self.run("why", id).stdout
+        self.says(truth, answer, ok, details, evidence=evidence_of([row]))
 
     def check_all(self, label: str, ids: list[str], status: str, **expected: Any) -> None:
         """Several sessions of which the same is true, in one row."""
@@ -371,9 +361,8 @@ class World:
         wrong = [row for row in rows if not all(holds(row.get(name), value) for name, value in expected.items())]
         words = sorted({f"{row.get('status')}{'?' if row.get('inferred') else ''}" for row in rows})
         truth = f"{label}, {len(ids)} times: " + ", ".join(words_of(name, value) for name, value in expected.items())
-        self.says(
-            truth, f"{len(rows) - len(wrong)} times, {' '.join(words)}", not wrong, json.dumps(wrong[:2], indent=1)
-        )
+        answer = f"{len(rows) - len(wrong)} times, {' '.join(words)}"
+        self.says(truth, answer, not wrong, json.dumps(wrong[:2], indent=1), evidence=evidence_of(rows))
 
     def check_unattached(self, label: str, process: Handle, candidates: Iterable[str] | None = None) -> None:
         self.expects_unattached.add(process.pid)
@@ -382,7 +371,7 @@ class World:
         ok = line is not None and (wanted is None or sorted(line["candidates"]) == wanted)
         answer = "no line" if line is None else f"{line['why']}; {len(line['candidates'])} candidates"
         truth = f"{label}: one unattached line" + ("" if wanted is None else f", {len(wanted)} candidates")
-        self.says(truth, answer, ok, "" if ok else json.dumps(self.listing.unattached, indent=1))
+        self.says(truth, answer, ok, "" if ok else json.dumps(self.listing.unattached, indent=1), evidence=UNATTACHED)
 
     def check_not_shown(self, label: str, *, ids: Iterable[str] = (), pids: Iterable[int] = ()) -> None:
         shown = [id for id in ids if id in self.listing.rows]
@@ -425,7 +414,7 @@ class World:
     def stores(self) -> dict[str, tuple[int, int, int]]:
         """Names, sizes, times and inodes of all that the agents keep."""
         found = {}
-        for root in (self.home, self.folder / "data"):
+        for root in () if self.hangs else (self.home, self.folder / "data"):
             for folder, folders, names in os.walk(root):
                 for name in (".", *folders, *(name for name in names if not name.endswith(BOOKS))):
                     status = os.lstat(os.path.join(folder, name))
@@ -450,48 +439,6 @@ def take_terminal(terminal: int) -> None:
     import termios
 
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-
-
-def listing_of(answer: dict[str, Any]) -> Listing:
-    sessions = answer.get("sessions", [])
-    return Listing(
-        {row["id"]: row for row in sessions},
-        {line["pid"]: line for line in answer.get("unattached", [])},
-        answer.get("problems", []),
-        [row["id"] for row in sessions],
-    )
-
-
-def holds(value: object, expected: object) -> bool:
-    if isinstance(expected, Contains):
-        return isinstance(value, str) and expected.text in value
-    if isinstance(expected, Handle):
-        return value == expected.pid
-    return value in expected if isinstance(expected, tuple) else value == expected
-
-
-def words_of(name: str, expected: object) -> str:
-    if isinstance(expected, Handle):
-        return f"pid {expected.pid}"
-    if isinstance(expected, tuple) and not isinstance(expected, Contains):
-        expected = " or ".join(map(str, expected))
-    return str(expected) if name == "status" else f"{name} {expected}"
-
-
-def differences(id: str, one: str, mine: dict[str, Any], other: str, theirs: dict[str, Any]) -> list[str]:
-    return [
-        f"{id} {name}: {one} says {mine.get(name)!r}, {other} says {theirs.get(name)!r}"
-        for name in theirs
-        if name not in NOT_COMPARED and comparable(name, mine) != comparable(name, theirs)
-    ]
-
-
-def comparable(name: str, session: dict[str, Any]) -> object:
-    """Which pane of tmux it is in is asked only when one session is asked for, and is then among the evidence."""
-    value = session.get(name)
-    if name == "evidence" and value:
-        return [fact for fact in value if "of tmux session" not in fact["fact"]]
-    return value["tty"] if name == "terminal" and value else value
 
 
 def set_back(path: Path, seconds: float) -> None:

@@ -37,6 +37,7 @@ class Processes:
         read_open_files: Callable[[Process], list[str]] | None = None,
         read_positions: Callable[[Process, str], list[int]] | None = None,
         read_ports: Callable[[Process], list[int]] | None = None,
+        read_own_start: Callable[[Process], int] | None = None,
         incomplete_for: Callable[[str], str | None] | None = None,
         env_names: frozenset[str] = frozenset(),
     ) -> None:
@@ -56,6 +57,7 @@ class Processes:
         self._read_open_files = read_open_files
         self._read_positions = read_positions
         self._read_ports = read_ports
+        self._read_own_start = read_own_start
         self._incomplete_for = incomplete_for
         self._children: dict[int, list[Process]] | None = None
         self._by_start: dict[int, list[Process]] | None = None
@@ -81,7 +83,7 @@ class Processes:
     def find(self, pid: int, start: int | None) -> Process | None:
         """The living process that calls itself `pid`, in this or an inner PID namespace, with this start time."""
         row = self.get(pid)
-        if row is not None and (start is None or row.key.start == start):
+        if row is not None and (start is None or row.key.start == start or self.own_start(row) == start):
             return row
         for row in self._started(start) if start is not None else ():
             details = self.details(row)
@@ -96,6 +98,10 @@ class Processes:
             for row in self.living():
                 self._by_start.setdefault(row.key.start, []).append(row)
         return self._by_start.get(start, [])
+
+    def own_start(self, process: Process) -> int:
+        """Its start as this process reads it itself, and notes it: its clock may be another one than ours."""
+        return self._read_own_start(process) if self._read_own_start else process.key.start
 
     def living(self) -> Iterator[Process]:
         return (row for row in self.by_pid.values() if not row.dead)

@@ -55,6 +55,7 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         read_open_files=open_files,
         read_positions=positions,
         read_ports=ports,
+        read_own_start=own_start,
         incomplete_for=mounts.shared_with_others,
         env_names=env_names,
     )
@@ -245,6 +246,24 @@ def ports(process: Process) -> list[int]:
         if fields[3] == TCP_LISTEN and fields[1].startswith(LOOPBACK) and fields[9] in inodes
     ]
     return found if still_has_its_pid(process) else []
+
+
+def own_start(process: Process) -> int:
+    """In a time namespace (unshare --time) the kernel shows all starts as of a machine booted at another time."""
+    return process.key.start + clock_shift(process.pid) - clock_shift("self")
+
+
+def clock_shift(pid: int | str) -> int:
+    """The ticks by which its time namespace shifts the time since boot; 0 where that cannot be told."""
+    try:
+        lines = read(f"{PROC}/{pid}/timens_offsets", 4096).decode().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        name, seconds, nanoseconds = line.split()
+        if name == "boottime":
+            return int(seconds) * TICKS_PER_SECOND + int(nanoseconds) * TICKS_PER_SECOND // 1_000_000_000
+    return 0
 
 
 def flocks() -> dict[tuple[int, int, int], tuple[int, ...]] | None:
