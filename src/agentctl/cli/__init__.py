@@ -29,6 +29,7 @@ VERBS = {
     "peek": ("peek", "the last messages of a session; -f follows it"),
     "stop": ("stop", "end sessions, in their agents' own orderly way"),
     "wait": ("wait", "until sessions no longer run, or are idle, waiting or ended"),
+    "usage": ("usage", "tokens and cost, by day, agent, model, directory, group or session"),
     "lock": ("lock", "keep agents out of a directory"),
     "unlock": ("unlock", "take such a lock away"),
     "locks": ("locks", "the directories that are locked, and those in which agents work"),
@@ -50,6 +51,7 @@ examples:
   agentctl peek 3f2a -f             its last messages, and what comes
   agentctl stop 3f2a                end it; says what is true afterwards
   agentctl wait 3f2a --timeout 30m  until it no longer runs
+  agentctl usage --by model         what was spent in the last 30 days
   agentctl lock . --ttl 2h          no agent here for two hours; agentctl locks shows who is where
   agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
 
