@@ -31,6 +31,7 @@ bench: $(READY)  ## CPU of the commands as a ratio to bare python
 	scripts/contained $(BIN)/python -m bench.startup
 	scripts/contained $(BIN)/python -m bench.launch
 	scripts/contained $(BIN)/python -m bench.wait
+	scripts/contained $(BIN)/python -m bench.usage
 
 screenshot: $(READY)  ## draw the picture in the README anew, from a real run
 	$(BIN)/python scripts/screenshot.py

@@ -9,6 +9,7 @@ import time
 
 from agentctl import launches, roots, usage_index
 from agentctl.agents import load_usage
+from agentctl.agents.counting import Source
 from agentctl.model import Problem, Value
 from agentctl.readings import CLOCK_GRAIN, Errand, in_parallel
 from agentctl.usage import in_order, rows_of
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentctl.agents import Agent
-    from agentctl.agents.counting import Counted, Source
+    from agentctl.agents.counting import Counted, Stamp
     from agentctl.usage import Price, Row
-    from agentctl.usage_index import Known, Note, Sum
+    from agentctl.usage_index import Known, Sum
 
-    Noted = dict[tuple[str, str], dict[str, Note]]
+    Noted = dict[tuple[str, str], dict[str, Stamp]]
     Tell = Callable[[int, int], None]  # bytes that were counted, of how many
 
 AT_ONCE = 64 * 1024 * 1024  # bytes that are counted before the index gets them: what they held has to fit into memory
@@ -112,7 +113,7 @@ class Store(Errand):
         inode, size, written = source.stamp
         if written / 1e9 < self.looked_at - CLOCK_GRAIN:
             return source
-        return source._replace(stamp=(inode, size, 0))
+        return Source(source.path, (inode, size, 0), source.session, source.parent)
 
 
 def look_through(agents: list[Agent], known: Mapping[str, list[str]]) -> list[Store]:
@@ -136,58 +137,50 @@ def bring_up_to_date(index: Index, agents: list[Agent], stores: list[Store], tel
         work, gone = changes(stores, noted)
         index.forget(gone)
         try:
-            count_all(index, work, tell)
+            count_all(index, work, noted, tell)
         except KeyboardInterrupt:
             index.commit()  # what was counted so far need not be counted again
             raise
         index.commit()
-        noted = index.noted(names)
     found = [Problem(store.agent, store.unread, store.root) for store in stores if store.unread]
-    for store in stores:
-        found += list(store.problems)
-        notes = noted.get((store.agent, store.root), {})
-        found += [Problem(store.agent, note.problem, path) for path, note in notes.items() if note.problem]
-    return found
+    return [*found, *(problem for store in stores for problem in list(store.problems)), *index.problems(names)]
 
 
 def changes(stores: list[Store], noted: Noted) -> tuple[list[tuple[Store, list[Source]]], list[str]]:
     """The sources that have to be counted, and the paths that are none any more."""
-    work, known = [], {(store.agent, store.root): store for store in stores}
+    work, gone, here = [], [], set[tuple[str, str]]()
     for store in stores:
+        here.add((store.agent, store.root))
+        if store.unread:
+            continue
         notes = noted.get((store.agent, store.root), {})
-        new = [
-            source
-            for path, source in store.sources.items()
-            if (note := notes.get(path)) is None or note.stamp != source.stamp
-        ]
-        if new and not store.unread:
+        new = [source for path, source in store.sources.items() if notes.get(path) != source.stamp]
+        if new:
             work.append((store, new))
-    gone = [
-        path
-        for place, notes in noted.items()
-        if place not in known or not known[place].unread
-        for path in notes
-        if place not in known or path not in known[place].sources
-    ]
+        gone += [path for path in notes if path not in store.sources]
+    gone += [path for place, notes in noted.items() if place not in here for path in notes]
     return work, gone
 
 
-def count_all(index: Index, work: list[tuple[Store, list[Source]]], tell: Tell) -> None:
+def count_all(index: Index, work: list[tuple[Store, list[Source]]], noted: Noted, tell: Tell) -> None:
     """In portions: each is counted in a thread that may be left behind, and then given to the index."""
     whole, done = sum(source.stamp[1] for _, sources in work for source in sources), 0
     for store, sources in work:
         for portion in portions(sources):
             tell(done, whole)
-            states = {source.path: index.state(source.path) for source in portion}
+            notes = noted.get((store.agent, store.root), {})
+            states = {source.path: index.state(source.path) for source in portion if source.path in notes}
             counted: list[tuple[Source, Counted | OSError]] = []
             in_parallel([(store, count_portion(store, portion, states, counted))])
-            for source, found in list(counted):
-                if isinstance(found, OSError):
-                    index.forget([source.path])
-                    if not isinstance(found, FileNotFoundError):
-                        store.problems.append(Problem(store.agent, found.strerror or str(found), source.path))
-                else:
-                    index.add(store.agent, store.root, store.settled(source), found)
+            found = []
+            for source, result in list(counted):
+                if not isinstance(result, OSError):
+                    found.append((store.settled(source), result))
+                    continue
+                index.forget([source.path])
+                if not isinstance(result, FileNotFoundError):
+                    store.problems.append(Problem(store.agent, result.strerror or str(result), source.path))
+            index.add(store.agent, store.root, found)
             if store.unread:
                 break
             done += sum(source.stamp[1] for source in portion)
@@ -216,7 +209,7 @@ def count_portion(
     def run() -> None:
         for source in portion:
             try:
-                counted.append((source, store.usage.count(source, states[source.path], store.tick)))
+                counted.append((source, store.usage.count(source, states.get(source.path), store.tick)))
             except OSError as error:
                 counted.append((source, error))
             store.tick()

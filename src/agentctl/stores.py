@@ -120,15 +120,16 @@ def lines_backward(path: str, limit: int, end: int | None = None, *, tell: bool 
         os.close(fd)
 
 
-def lines_forward(path: str, limit: int) -> Iterator[bytes]:
-    """The whole lines at the beginning of a file, reading at most `limit` bytes."""
+def lines_forward(path: str, limit: int, chunk: int | None = None) -> Iterator[bytes]:
+    """The whole lines at the beginning of a file, reading at most `limit` bytes, `chunk` of them at a time."""
+    size = chunk or CHUNK
     fd = open_regular(path)
     try:
         pieces: list[bytes] = []
         length = 0
-        while limit > 0 and (chunk := os.read(fd, min(CHUNK, limit))):
-            limit -= len(chunk)
-            first, *others = chunk.split(b"\n")
+        while limit > 0 and (data := os.read(fd, min(size, limit))):
+            limit -= len(data)
+            first, *others = data.split(b"\n")
             length += len(first)
             if length <= LINE_LIMIT:
                 pieces.append(first)

@@ -14,14 +14,14 @@ import stat
 
 from agentctl import config
 from agentctl.agents.counting import OPEN, PAID, SPENT_FIELDS, Spent, settle
-from agentctl.model import Value
+from agentctl.model import Problem, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from agentctl.agents.counting import Counted, Facts, Source
+    from agentctl.agents.counting import Counted, Facts, Source, Stamp
 
 NAME = "usage.db"
 VERSION = 1
@@ -31,6 +31,7 @@ SLOT = 900  # seconds: all time zones are whole quarters of an hour apart, so da
 SLOTS_A_DAY = 86400 // SLOT
 NO_SLOT = -1  # of what has no time
 LAST_SLOT = 10**9
+MANY_KEYS = 5000
 # What a file raises that is torn, full of nonsense, or cannot grow.
 BROKEN = (sqlite3.Error, TypeError, ValueError, OverflowError)
 
@@ -47,7 +48,8 @@ SCHEMA = (
     # Every mention of a call; one of them counts.
     "create table call (source integer, key integer, session integer, model text, slot integer, paid integer, "
     f"{TYPED}, counts integer, primary key (source, key)) without rowid",
-    "create index call_key on call (key)",
+    "create index call_key on call (key, counts)",
+    "create index source_problem on source (problem) where problem is not null",
     f"create table sum (source integer, session integer, model text, slot integer, paid integer, {TYPED}, "
     "primary key (source, session, model, slot, paid)) without rowid",
 )
@@ -76,15 +78,6 @@ class Known(Value):
     cwd: str | None
 
 
-class Note:
-    """How a source was when it was counted, and what was wrong with it. Not a Value: there are thousands."""
-
-    __slots__ = ("problem", "stamp")
-
-    def __init__(self, stamp: tuple[int, int, int], problem: str | None) -> None:
-        self.stamp, self.problem = stamp, problem
-
-
 class Span(Value):
     """What is asked for: the slots from `first` to before `end`; None and None: all, also what has no time."""
 
@@ -102,12 +95,13 @@ class Index:
         self._connection = connection
         self._sessions: dict[tuple[str, str], int] = {}
         self._stale: set[int] = set()  # sources whose sums have to be made anew
+        self._keys: set[int] = set()  # calls of which another mention may have to count
 
     # Filling it: begin, any number of add and forget, commit
 
     def begin(self) -> bool:
         """Be alone in writing; if another one is, then on a copy. Has another one written since we looked last?"""
-        self._sessions, self._stale = {}, set()
+        self._sessions, self._stale, self._keys = {}, set(), set()
         try:
             before = self._version()
             self._connection.execute("begin immediate")
@@ -129,17 +123,26 @@ class Index:
     def close(self) -> None:
         self._connection.close()
 
-    def noted(self, agents: Sequence[str]) -> dict[tuple[str, str], dict[str, Note]]:
+    def noted(self, agents: Sequence[str]) -> dict[tuple[str, str], dict[str, Stamp]]:
         """(agent, root) -> its sources, as they were when they were counted."""
-        found: dict[tuple[str, str], dict[str, Note]] = {}
+        found: dict[tuple[str, str], dict[str, Stamp]] = {}
         for agent in agents:
             rows = self._connection.execute(
-                "select root, path, inode, size, written, problem from source where agent = ?", (agent,)
+                "select root, path, inode, size, written from source where agent = ?", (agent,)
             )
-            for root, path, inode, size, written, problem in rows:
-                note = Note((inode, size, written), problem)
-                found.setdefault((agent, root), {})[path] = note
+            for root, path, inode, size, written in rows:
+                place = (agent, root)
+                if place not in found:
+                    found[place] = {}
+                found[place][path] = (inode, size, written)
         return found
+
+    def problems(self, agents: Sequence[str]) -> list[Problem]:
+        """What was wrong with sources when they were counted."""
+        rows = self._connection.execute(
+            "select agent, problem, path from source where problem is not null order by path"
+        )
+        return [Problem(agent, problem, path) for agent, problem, path in rows if agent in agents]
 
     def slots(self) -> tuple[int, int]:
         """The first and the last in which anything was spent."""
@@ -153,54 +156,68 @@ class Index:
             return state if isinstance(state, dict) else None
         return None
 
-    def add(self, agent: str, root: str, source: Source, counted: Counted) -> None:
-        """What a source has more than before, or all of it. Wholly, or not at all."""
-        self._connection.execute("savepoint one")
+    def add(self, agent: str, root: str, found: Iterable[tuple[Source, Counted]]) -> None:
+        """What sources have more than before, or all of it. Wholly, or not at all."""
+        self._connection.execute("savepoint portion")
         try:
-            self._add(agent, root, source, counted)
+            for source, counted in found:
+                self._add(agent, root, source, counted)
         except BaseException:
-            self._connection.execute("rollback to one")
+            self._connection.execute("rollback to portion")
+            self._sessions.clear()
             raise
         finally:
-            self._connection.execute("release one")
+            self._connection.execute("release portion")
 
     def _add(self, agent: str, root: str, source: Source, counted: Counted) -> None:
-        if counted.anew:
-            self.forget([source.path])
         state = json.dumps(counted.state, separators=(",", ":"))
-        values = (agent, root, *source.stamp, state, counted.problem)
-        columns = "agent, root, inode, size, written, state, problem"
-        number = self._number("select id from source where path = ?", (source.path,))
-        if number is None:
-            query = f"insert into source ({columns}, path) values (?, ?, ?, ?, ?, ?, ?, ?)"
-            number = self._connection.execute(query, (*values, source.path)).lastrowid or 0
-        else:
-            query = f"update source set ({columns}) = (?, ?, ?, ?, ?, ?, ?) where id = ?"
-            self._connection.execute(query, (*values, number))
+        values = (agent, root, *source.stamp, state, counted.problem, source.path)
+        done = self._connection.execute(
+            "insert or ignore into source (agent, root, inode, size, written, state, problem, path) "
+            "values (?, ?, ?, ?, ?, ?, ?, ?)",
+            values,
+        )
+        number, new = done.lastrowid or 0, done.rowcount == 1
+        if not new:
+            number = self._number("select id from source where path = ?", (source.path,)) or 0
+            self._connection.execute(
+                "update source set (agent, root, inode, size, written, state, problem) = (?, ?, ?, ?, ?, ?, ?) "
+                "where path = ?",
+                values,
+            )
+            if counted.anew:
+                self._clear(number)
         for name, facts in counted.sessions.items():
             self._note_session(agent, name, facts)
         if counted.spent:
-            keys = [item.key for item in counted.spent if isinstance(item, Spent)]
-            self._put(number, agent, settle(counted.spent, {} if counted.anew else self._known(number, keys)))
+            known = {}
+            if not counted.anew:
+                known = self._known(number, [item.key for item in counted.spent if isinstance(item, Spent)])
+            self._put(number, agent, settle(counted.spent, known))
 
     def _number(self, query: str, values: tuple[object, ...]) -> int | None:
         row = self._connection.execute(query, values).fetchone()
         return None if row is None else int(row[0])
 
-    def _session(self, agent: str, name: str) -> int:
+    def _session(self, agent: str, name: str, parent: int | None = None, cwd: str | None = None) -> int:
         if (agent, name) not in self._sessions:
-            found = self._number("select id from session where agent = ? and name = ?", (agent, name))
-            if found is None:
-                query = "insert into session (agent, name, paid_until) values (?, ?, ?)"
-                found = self._connection.execute(query, (agent, name, NO_SLOT)).lastrowid or 0
-            self._sessions[agent, name] = found
+            done = self._connection.execute(
+                f"insert or ignore into session (agent, name, parent, cwd, paid_until) values (?, ?, ?, ?, {NO_SLOT})",
+                (agent, name, parent, cwd),
+            )
+            found = done.lastrowid
+            if done.rowcount != 1:
+                found = self._number("select id from session where agent = ? and name = ?", (agent, name))
+            self._sessions[agent, name] = found or 0
         return self._sessions[agent, name]
 
     def _note_session(self, agent: str, name: str, facts: Facts) -> None:
         parent = self._session(agent, facts.parent) if facts.parent and facts.parent != name else None
+        number = self._session(agent, name, parent, facts.cwd)
         self._connection.execute(
-            "update session set parent = coalesce(?, parent), cwd = coalesce(?, cwd) where id = ?",
-            (parent, facts.cwd, self._session(agent, name)),
+            "update session set parent = coalesce(?1, parent), cwd = coalesce(?2, cwd) where id = ?3 and "
+            "(parent is not coalesce(?1, parent) or cwd is not coalesce(?2, cwd))",
+            (parent, facts.cwd, number),
         )
 
     def _known(self, number: int, keys: list[int]) -> dict[int, Spent]:
@@ -223,7 +240,13 @@ class Index:
                 call.model or "",
                 slot_of(call.at),
                 call.paid,
-                *(getattr(call, name) for name in SPENT_FIELDS),
+                call.input,
+                call.output,
+                call.cache_read,
+                call.cache_write,
+                call.reasoning,
+                call.fresh,
+                call.said,
                 call.cost,
             )
             for call in calls.values()
@@ -235,16 +258,33 @@ class Index:
             rows,
         )
         self._stale.add(number)
-        self._elect(calls)
+        self._keys.update(calls)
 
-    def _elect(self, keys: Iterable[int]) -> None:
+    def forget(self, paths: Iterable[str]) -> None:
+        """These are none any more."""
+        for path in paths:
+            number = self._number("select id from source where path = ?", (path,))
+            if number is not None:
+                self._clear(number)
+                self._connection.execute("delete from source where id = ?", (number,))
+
+    def _clear(self, number: int) -> None:
+        """What others have of the same calls may count now."""
+        self._keys.update(
+            key for (key,) in self._connection.execute("select key from call where source = ?", (number,))
+        )
+        self._connection.execute("delete from call where source = ?", (number,))
+        self._stale.add(number)
+
+    def _elect(self) -> None:
         """Of several mentions of one call (a fork repeats another's) one counts: that of the first path. No rule that
         asks which was read first: the answer must not depend on what an index has seen."""
+        many = len(self._keys) > MANY_KEYS  # then all are looked at, along the index
+        among = "" if many else "where key in (select value from json_each(?))"
         rows = self._connection.execute(
-            "select c.key, c.source, c.counts from json_each(?) k join call c on c.key = k.value "
-            "join source s on s.id = c.source "
-            "where c.counts = 0 or (select count(*) from call o where o.key = c.key) > 1 order by c.key, s.path",
-            (json.dumps(list(keys)),),
+            "select c.key, c.source, c.counts from call c join source s on s.id = c.source where c.key in (select key "
+            f"from call {among} group by key having count(*) > 1 or max(counts) = 0) order by c.key, s.path",
+            () if many else (json.dumps(list(self._keys)),),
         )
         changed, previous = [], None
         for key, source, counts in rows.fetchall():
@@ -254,36 +294,29 @@ class Index:
                 changed.append((elected, source, key))
         self._connection.executemany("update call set counts = ? where source = ? and key = ?", changed)
         self._stale.update(source for _, source, _ in changed)
-
-    def forget(self, paths: Iterable[str]) -> None:
-        """These are gone, or are counted anew: what others have of the same calls counts now."""
-        for path in paths:
-            number = self._number("select id from source where path = ?", (path,))
-            if number is not None:
-                keys = [key for (key,) in self._connection.execute("select key from call where source = ?", (number,))]
-                for table, column in (("sum", "source"), ("call", "source"), ("source", "id")):
-                    self._connection.execute(f"delete from {table} where {column} = ?", (number,))
-                self._elect(keys)
-                self._stale.add(number)
+        self._keys = set()
 
     def _add_up(self) -> None:
         """The sums of what has changed; who is whose sub-agent; and up to when what they cost is on record."""
-        run = self._connection.execute
-        for number in self._stale:
-            run("delete from sum where source = ?", (number,))
-            run(
-                f"insert into sum select source, session, model, slot, paid, {SUMS} from call "
-                "where source = ? and counts = 1 group by session, model, slot, paid",
-                (number,),
-            )
-        if self._stale:
-            run("update session set top = id where parent is null and top is not id")
-            parents = dict(run("select id, parent from session where parent is not null").fetchall())
-            tops = [(top_of(number, parents), number) for number in parents]
-            self._connection.executemany("update session set top = ?1 where id = ?2 and top is not ?1", tops)
+        if not self._stale:
+            return
+        self._elect()
+        run, stale = self._connection.execute, (json.dumps(sorted(self._stale)),)
+        run("delete from sum where source in (select value from json_each(?))", stale)
+        run(
+            f"insert into sum select source, session, model, slot, paid, {SUMS} from call where counts = 1 and "
+            "source in (select value from json_each(?)) group by source, session, model, slot, paid",
+            stale,
+        )
+        run("update session set top = id where parent is null and top is not id")
+        parents = dict(run("select id, parent from session where parent is not null").fetchall())
+        tops = [(top_of(number, parents), number) for number in parents]
+        self._connection.executemany("update session set top = ?1 where id = ?2 and top is not ?1", tops)
+        if parents:
             newest = dict(run("select session, max(slot) from sum where paid = ? group by session", (PAID,)).fetchall())
             until = [(newest.get(number, NO_SLOT), number) for number in set(parents.values())]
             self._connection.executemany("update session set paid_until = ? where id = ?", until)
+        self._stale = set()
 
     # Asking it
 

@@ -8,8 +8,6 @@ Newer versions also write what was spent in money, as a running total with its s
 
 from __future__ import annotations
 
-import os
-
 from agentctl.agents.claude_files import children_in, reason_of
 from agentctl.agents.claude_transcript import SYNTHETIC
 from agentctl.agents.counting import (
@@ -33,42 +31,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from agentctl.agents.counting import Stamp
+
 NAME = "claude-code"
 HEAD_LIMIT = 1024 * 1024
+HEAD_CHUNK = 4096  # the first record of the conversation is near
 PAID_FIELDS = ("costUSD", "inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 
 def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
     base = f"{root}/projects"
-    for folder in listed(base, problems):
-        try:
-            for name, stamp in transcripts(folder, ".jsonl"):
-                yield Source(f"{folder}/{name}", stamp, name.removesuffix(".jsonl"))
-        except OSError as error:
-            problems.append(Problem(NAME, reason_of(error), folder))
-            continue
-        for session in listed(folder, problems, transcripts_too=False):
-            try:
-                for name, stamp in transcripts(f"{session}/subagents", ".jsonl"):
-                    for child in children_in([name]):
-                        yield Source(f"{session}/subagents/{name}", stamp, child, os.path.basename(session))
-            except OSError as error:
-                problems.append(Problem(NAME, reason_of(error), f"{session}/subagents"))
+    for project in listed(base, problems)[1]:
+        files, folders = listed(f"{base}/{project}", problems)
+        for name, stamp in files:
+            yield Source(f"{base}/{project}/{name}", stamp, name.removesuffix(".jsonl"))
+        for session in folders:
+            inside = f"{base}/{project}/{session}/subagents"
+            stamps = dict(listed(inside, problems)[0])
+            for child in children_in(list(stamps)):
+                name = f"agent-{child}.jsonl"
+                yield Source(f"{inside}/{name}", stamps[name], child, session)
 
 
-def listed(folder: str, problems: list[Problem], *, transcripts_too: bool = True) -> list[str]:
+def listed(folder: str, problems: list[Problem]) -> tuple[list[tuple[str, Stamp]], list[str]]:
     try:
-        with os.scandir(folder) as entries:
-            return [
-                entry.path
-                for entry in entries
-                if transcripts_too or not (entry.name.endswith(".jsonl") or not entry.is_dir())
-            ]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        return transcripts(folder, ".jsonl")
     except OSError as error:
         problems.append(Problem(NAME, reason_of(error), folder))
-        return []
+        return [], []
 
 
 def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None = None) -> Counted:
@@ -101,19 +91,19 @@ class Transcript:
         at = moment(record.get("timestamp"))
         if self._is_copy(at):
             return
-        self.state["at"] = at or self.state.get("at")
-        self.state["cwd"] = text_or_none(record.get("cwd")) or self.cwd
-        id = text_or_none(message.get("id"))
-        name = (id, record.get("requestId")) if id else (record.get("uuid") or f"{self._source.session} {offset}",)
-        given, said, read, written = (
-            amount(usage.get(field))
-            for field in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        )
-        cost = money(record.get("costUSD"))  # of early versions
+        session = self._source.session
+        if at is not None:
+            self.state["at"] = at
+        if isinstance(cwd := record.get("cwd"), str):
+            self.state["cwd"] = cwd
+        id = message.get("id")
+        key = key_of(NAME, id, record.get("requestId")) if id else key_of(NAME, record.get("uuid") or (session, offset))
+        given, said = amount(usage.get("input_tokens")), amount(usage.get("output_tokens"))
+        read, written = amount(usage.get("cache_read_input_tokens")), amount(usage.get("cache_creation_input_tokens"))
+        cost = money(record["costUSD"]) if "costUSD" in record else None  # of early versions
         model = text_or_none(message.get("model"))
         counts = (given, said, read, written, None)
-        paid = OPEN if cost is None else PAID
-        yield Spent(key_of(NAME, *name), self._source.session, model, at, counts, given or 0, said or 0, cost, paid)
+        yield Spent(key, session, model, at, counts, given or 0, said or 0, cost, OPEN if cost is None else PAID)
 
     def _is_copy(self, at: float | None) -> bool:
         """Of another session's beginning: until the first record that is not older than the head of the file."""
@@ -172,10 +162,10 @@ def added(before: list[float] | None, now: list[float]) -> tuple[float, int, int
 def head_moment(path: str) -> float | None:
     """The newest moment in the bookkeeping that stands before the first record of the conversation."""
     newest = None
-    for line in lines_forward(path, HEAD_LIMIT):
-        record = decode(line) or {}
-        if record.get("uuid"):
+    for line in lines_forward(path, HEAD_LIMIT, chunk=HEAD_CHUNK):
+        if b'"uuid"' in line:
             break
+        record = decode(line) or {}
         snapshot = record.get("snapshot")
         times = (record.get("timestamp"), snapshot.get("timestamp") if isinstance(snapshot, dict) else None)
         newest = max((at for at in (newest, *map(moment, times)) if at is not None), default=None)

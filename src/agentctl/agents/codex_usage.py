@@ -32,7 +32,7 @@ FIELDS = (
 def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
     for folder in (*day_folders(f"{root}/sessions", 3, problems), f"{root}/archived_sessions"):
         try:
-            for name, stamp in transcripts(folder, ".jsonl"):
+            for name, stamp in transcripts(folder, ".jsonl")[0]:
                 id = name.removesuffix(".jsonl")[-36:]
                 if name.startswith("rollout-") and id.count("-") == 4:
                     yield Source(f"{folder}/{name}", stamp, id)

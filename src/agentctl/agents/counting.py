@@ -14,8 +14,10 @@ from agentctl.stores import Passage, open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any, Protocol
+
+    Stamp = tuple[int, int, int]  # inode, size, time of the last write in ns
 
     class Reader(Protocol):
         """The lines of one transcript, in order. What it has to remember between two passes is in `state`."""
@@ -90,13 +92,16 @@ class Paid(Value):
     by_model: dict[str, tuple[float, int, int, int, int]] | None
 
 
-class Source(Value):
-    """Something with spending in it: a transcript, or a database."""
+class Source:
+    """Something with spending in it: a transcript, or a database. Not a Value: there are many thousands of them."""
 
-    path: str
-    stamp: tuple[int, int, int]  # inode, size, time of the last write in ns: the same, so nothing has changed
-    session: str = ""  # of a transcript
-    parent: str | None = None
+    __slots__ = ("parent", "path", "session", "stamp")
+
+    def __init__(self, path: str, stamp: Stamp, session: str = "", parent: str | None = None) -> None:
+        self.path = path
+        self.stamp = stamp  # the same, so nothing has changed
+        self.session = session  # of a transcript
+        self.parent = parent
 
 
 class Facts(Value):
@@ -123,13 +128,13 @@ class Total(Value):
 
 def key_of(*names: object) -> int:
     """The same for the same names: 64 bits, so that a million calls are kept apart but for one chance in 37 million."""
-    digest = hashlib.blake2b("\0".join(map(str, names)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(repr(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def amount(value: object) -> int | None:
     """A count of tokens, or None for what cannot be one."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
+    return value if type(value) is int and 0 <= value < MOST else None
 
 
 def money(value: object) -> float | None:
@@ -180,20 +185,26 @@ def marks(fd: int, offset: int) -> str:
     return digest.hexdigest()
 
 
-def transcripts(folder: str, suffix: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """(name, stamp) of the files of a folder. One that cannot be listed is the caller's to report."""
+def transcripts(folder: str, suffix: str) -> tuple[list[tuple[str, Stamp]], list[str]]:
+    """(name, stamp) of the files of a folder, and the names of the folders in it. One that cannot be listed is the
+    caller's to report."""
+    files, folders = [], []
     try:
         entries = os.scandir(folder)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return [], []
     with entries:
         for entry in entries:
-            if entry.name.endswith(suffix):
+            name = entry.name
+            if name.endswith(suffix):
                 try:
                     found = entry.stat()
                 except OSError:
                     continue  # gone this moment, or a link that leads nowhere
-                yield entry.name, (found.st_ino, found.st_size, found.st_mtime_ns)
+                files.append((name, (found.st_ino, found.st_size, found.st_mtime_ns)))
+            elif entry.is_dir():
+                folders.append(name)
+    return files, folders
 
 
 # What it comes to
