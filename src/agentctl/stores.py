@@ -207,7 +207,10 @@ class Passage:
             data = rest + block if rest else block
             last = data.rfind(b"\n") + 1
             for begin, line in lines_holding(data, last, self._words):
-                yield self.offset + begin, line
+                if len(line) <= LINE_LIMIT:
+                    yield self.offset + begin, line
+                else:
+                    self.too_long += 1
             self.offset += last
             rest = data[last:]
             if len(rest) > LINE_LIMIT:
@@ -219,8 +222,7 @@ def lines_holding(data: bytes, end: int, words: tuple[bytes, ...]) -> Iterator[t
     hits = [data.find(word, 0, end) for word in words]
     while (first := min((hit for hit in hits if hit >= 0), default=-1)) >= 0:
         begin, after = data.rfind(b"\n", 0, first) + 1, data.find(b"\n", first) + 1
-        if after - begin <= LINE_LIMIT:
-            yield begin, data[begin : after - 1]
+        yield begin, data[begin : after - 1]
         hits = [data.find(word, after, end) if 0 <= hit < after else hit for word, hit in zip(words, hits, strict=True)]
 
 

@@ -277,13 +277,15 @@ class Index:
         self._stale.add(number)
 
     def _elect(self) -> None:
-        """Of several mentions of one call (a fork repeats another's) one counts: that of the first path. No rule that
-        asks which was read first: the answer must not depend on what an index has seen."""
+        """Of several mentions of one call (a fork repeats another's) one counts: that with the most tokens (a fork in
+        mid-answer has but the beginning), then that of the first path. No rule that asks which was read first: the
+        answer must not depend on what an index has seen."""
         many = len(self._keys) > MANY_KEYS  # then all are looked at, along the index
         among = "" if many else "where key in (select value from json_each(?))"
         rows = self._connection.execute(
             "select c.key, c.source, c.counts from call c join source s on s.id = c.source where c.key in (select key "
-            f"from call {among} group by key having count(*) > 1 or max(counts) = 0) order by c.key, s.path",
+            f"from call {among} group by key having count(*) > 1 or max(counts) = 0) "
+            "order by c.key, c.fresh + c.said + coalesce(c.cache_read, 0) + coalesce(c.cache_write, 0) desc, s.path",
             () if many else (json.dumps(list(self._keys)),),
         )
         changed, previous = [], None
@@ -405,7 +407,7 @@ def opened(path: str) -> sqlite3.Connection:
             connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None)
             prepare(connection)
             return connection
-        except (sqlite3.Error, OSError) as error:
+        except (*BROKEN, OSError) as error:
             if connection is not None:
                 connection.close()
             if isinstance(error, (sqlite3.OperationalError, OSError)):
@@ -467,7 +469,16 @@ def make_file(path: str) -> None:
             continue
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise OSError(f"not a file of ours: {name}")
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        # SQLite takes pages that were cut off for empty ones. While it is open, the newest may be in the log beside it.
+        header, size = os.pread(fd, 100, 0), os.fstat(fd).st_size
+        page = int.from_bytes(header[16:18], "big")
+        whole = int.from_bytes(header[28:32], "big") * (65536 if page == 1 else page)
+        if size and size < whole and not os.path.exists(f"{path}-wal"):
+            raise sqlite3.DatabaseError("it was cut off")
+    finally:
+        os.close(fd)
 
 
 def remove(path: str) -> None:

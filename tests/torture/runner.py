@@ -21,6 +21,7 @@ from tests.torture import (  # noqa: F401  they register themselves
     cases_opencode_turns,
     cases_stop,
     cases_turns,
+    cases_usage,
 )
 from tests.torture.handles import Programs, others
 from tests.torture.open_rows import OPEN
