@@ -355,6 +355,21 @@ def test_nobody_waits_for_one_that_writes(home: Home) -> None:
     assert sqlite3.connect(home.index).execute("select count(*) from call").fetchone() == (2,)
 
 
+def test_an_index_that_is_locked_is_not_thrown_away(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.path().write_bytes(answer("msg_a"))
+    spent(home.env)
+    inode = home.index.stat().st_ino
+    other = sqlite3.connect(home.index, isolation_level=None)
+    other.execute("pragma locking_mode = exclusive")
+    other.execute("begin exclusive")
+    try:
+        assert spent(home.env).total.tokens.output == 42
+    finally:
+        other.execute("rollback")
+        other.close()
+    assert home.index.stat().st_ino == inode
+
+
 def test_many_at_once_while_transcripts_grow(home: Home) -> None:
     """Real processes on one index, from its making on: each answers, no answer has too much, the last has all."""
     for number in range(1, 5):

@@ -48,12 +48,13 @@ class Spending(Value):
 def spent(question: Question, agents: list[Agent], prices: list[Price], env: Mapping[str, str], tell: Tell) -> Spending:
     """From the index, which is brought up to date first; if it is broken from a new one, and at last without any."""
     path = usage_index.index_path(env)
-
     for _ in range(2):
         index = Index(usage_index.opened(path))
         try:
             return answer(index, question, agents, prices, env, tell)
-        except BROKEN:
+        except BROKEN as error:
+            if usage_index.is_busy(error):
+                break  # nothing is wrong with it: it is another one's now
             usage_index.remove(path)
         finally:
             index.close()

@@ -416,6 +416,14 @@ def opened(path: str) -> sqlite3.Connection:
     return in_memory()
 
 
+def is_busy(error: Exception) -> bool:
+    """Another one is at it, for longer than we wait."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )
+
+
 def prepare(connection: sqlite3.Connection) -> None:
     connection.execute(f"pragma cache_size = -{CACHE}")
     found = tables(connection)
