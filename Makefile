@@ -37,6 +37,7 @@ bench: $(READY)  ## what commands cost with 100 to 10 000 stored sessions; write
 	scripts/contained $(BIN)/python -m bench.scale $(if $(QUICK),--quick) $(if $(N),-n $(N))
 	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.launch)
 	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.wait)
+	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.usage)
 
 screenshot: $(READY)  ## draw the pictures in the README anew, from real runs
 	$(BIN)/python -m scripts.screenshot

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from agentctl import sessions
-from agentctl.agents import opencode, opencode_db
+from agentctl.agents import opencode, opencode_db, opencode_usage
+from agentctl.agents.counting import Total
 from agentctl.agents.opencode_db import Database, Unreadable
 from agentctl.agents.opencode_json import Folder, id_time
 from agentctl.agents.opencode_log import Tail, read_lines, read_trail
@@ -247,9 +248,9 @@ def test_what_a_fork_copied_is_not_paid_for_twice() -> None:
     for id in database.find("ses_"):
         row = database.session(id)
         assert row is not None
-        counted[id[:10]] = database.usage(row)
-    one = Tokens(800, 40, 200, 0, 10), 0.00092
-    two = Tokens(1600, 80, 400, 0, 20), 0.00184
+        counted[id[:10]] = opencode_usage.of_session(database, row)
+    one = Total(Tokens(800, 40, 200, 0, 10), 0.00092)
+    two = Total(Tokens(1600, 80, 400, 0, 20), 0.00184)
     assert counted == {"ses_e1f8a4": two, "ses_e1f875": two, "ses_e1f874": one, "ses_e1f829": one}
 
 
@@ -257,7 +258,8 @@ def test_older_databases_have_fewer_columns(tmp_path: Path) -> None:
     path = tmp_path / "opencode.db"
     shutil.copy(FORK, path)
     connection = sqlite3.connect(path)
-    for name in ("model", "cost", *(name for name in opencode_db.USAGE if name.startswith("tokens"))):
+    kinds = ("input", "output", "cache_read", "cache_write", "reasoning")
+    for name in ("model", "cost", *(f"tokens_{kind}" for kind in kinds)):
         connection.execute(f"alter table session drop column {name}")
     connection.commit()
     connection.close()
@@ -265,7 +267,7 @@ def test_older_databases_have_fewer_columns(tmp_path: Path) -> None:
     row = database.session("ses_e1f8292abffeOUkZ7rwsUbH84H")
     assert row is not None
     assert (row.model, row.directory) == (None, "/home/u/work/p_kill")
-    assert database.usage(row) == (Tokens(800, 40, 200, 0, 10), 0.00092)
+    assert opencode_usage.of_session(database, row) == Total(Tokens(800, 40, 200, 0, 10), 0.00092)
 
 
 # The files of older versions
@@ -294,9 +296,7 @@ def test_tokens_of_the_older_files() -> None:
     folder = Folder("opencode", str(LEGACY), [])
     row = folder.session("ses_e1f7cc1a2ffeJ6DVYCJuINozY2")
     assert row is not None
-    tokens, cost = folder.usage(row)
-    assert tokens is not None and tokens.input
-    assert cost
+    assert opencode_usage.of_session(folder, row) == Total(Tokens(1600, 100, 400, 0, 20), 0.00188)
 
 
 def test_ids_are_ordered_by_their_time_also_where_it_wraps(tmp_path: Path) -> None:

@@ -440,3 +440,49 @@ def test_what_is_no_whole_number_is_none(value: object) -> None:
 @pytest.mark.parametrize(("value", "expected"), [("x", "x"), ("", None), (None, None), (1, None), (b"x", None)])
 def test_texts(value: object, expected: str | None) -> None:
     assert stores.text_or_none(value) == expected
+
+
+# Lines that hold a word
+
+
+def passage(
+    path: str, *words: bytes, start: int = 0, end: int | None = None
+) -> tuple[list[tuple[int, bytes]], int, int]:
+    fd = stores.open_regular(path)
+    try:
+        found = stores.Passage(fd, start, os.fstat(fd).st_size if end is None else end, words)
+        return list(found), found.offset, found.too_long
+    finally:
+        os.close(fd)
+
+
+WORDY = st.lists(st.lists(st.sampled_from([b"a", b"ab", b"b", b"x" * 9, b""]), max_size=4).map(b"".join), max_size=12)
+
+
+@settings(deadline=None)
+@given(lines=WORDY, block=st.integers(1, 12))
+def test_a_passage_gives_the_finished_lines_with_one_of_the_words(lines: list[bytes], block: int) -> None:
+    text = b"\n".join(lines)
+    expected, offset = [], 0
+    for line in lines[:-1]:
+        if b"ab" in line or b"b" in line:
+            expected.append((offset, line))
+        offset += len(line) + 1
+    with File(text) as path, mock.patch.object(stores, "BLOCK", block):
+        assert passage(path, b"ab", b"b") == (expected, text.rfind(b"\n") + 1, 0)
+
+
+def test_a_passage_from_and_to_a_place(path: Path) -> None:
+    path.write_bytes(b"a 1\na 2\na 3\na 4\n")
+    assert passage(str(path), b"a", start=4, end=14) == ([(4, b"a 2"), (8, b"a 3")], 12, 0)
+
+
+def test_a_passage_over_a_line_of_200_mb_costs_no_memory(path: Path) -> None:
+    sparse(path, 200 * MB, b"end of the long line\nlast a\n")
+    tracemalloc.start()
+    try:
+        assert passage(str(path), b"a", b"b") == ([(200 * MB + 21, b"last a")], 200 * MB + 28, 0)
+        assert passage(str(path), b"long", b"a") == ([(200 * MB + 21, b"last a")], 200 * MB + 28, 1)  # it had the word
+        assert tracemalloc.get_traced_memory()[1] < 3 * stores.LINE_LIMIT
+    finally:
+        tracemalloc.stop()

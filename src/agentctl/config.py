@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+PRICED = ("input", "output", "cache_read", "cache_write")
+
 
 def config_path(env: Mapping[str, str]) -> str:
     base = env.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
@@ -123,3 +125,21 @@ def measure(env: Mapping[str, str], name: str, read: Callable[[str], float]) -> 
     except UsageError as error:
         why = str(error)
     raise UsageError(f"{config_path(env)}: {name}: {why}")
+
+
+def prices(env: Mapping[str, str]) -> list[tuple[str, dict[str, float]]]:
+    """`[prices."model-*"]`: US dollars for a million tokens of input, output, cache_read and cache_write."""
+    table = load(env).get("prices", {})
+    if not isinstance(table, dict):
+        raise UsageError(f'{config_path(env)}: [prices."model"] must be a table')
+    for pattern, values in table.items():
+        if not isinstance(values, dict) or not values:
+            raise UsageError(f'{config_path(env)}: prices."{pattern}" must be a table of {", ".join(PRICED)}')
+        for name, value in values.items():
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if name not in PRICED or not number or not 0 <= value < 1e9:
+                raise UsageError(
+                    f'{config_path(env)}: prices."{pattern}".{name} is not understood; say {", ".join(PRICED)} in '
+                    "US dollars for a million tokens"
+                )
+    return list(table.items())

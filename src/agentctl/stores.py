@@ -13,12 +13,13 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 DECODER = json.JSONDecoder()
 CHUNK = 64 * 1024
 FIRST_CHUNK = 8 * 1024  # of a beginning: what is looked for there mostly is in its first lines
+BLOCK = 1024 * 1024  # where a whole file is looked through
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
 TOO_LONG = b"(too long to be read)"  # stands for what was passed over
 ID_LENGTH = 200
@@ -125,17 +126,17 @@ def lines_backward(path: str, limit: int, end: int | None = None, *, tell: bool 
         os.close(fd)
 
 
-def lines_forward(path: str, limit: int) -> Iterator[bytes]:
-    """The whole lines at the beginning of a file, reading at most `limit` bytes."""
+def lines_forward(path: str, limit: int, chunk: int | None = None) -> Iterator[bytes]:
+    """The whole lines at the beginning of a file, at most `limit` bytes; `chunk` at a time, or little at first."""
+    size = chunk or FIRST_CHUNK
     fd = open_regular(path)
     try:
         pieces: list[bytes] = []
         length = 0
-        size = FIRST_CHUNK
-        while limit > 0 and (chunk := os.read(fd, min(size, limit))):
-            limit -= len(chunk)
-            size = min(4 * size, CHUNK)
-            first, *others = chunk.split(b"\n")
+        while limit > 0 and (data := os.read(fd, min(size, limit))):
+            limit -= len(data)
+            size = max(size, min(4 * size, CHUNK))
+            first, *others = data.split(b"\n")
             length += len(first)
             if length <= LINE_LIMIT:
                 pieces.append(first)
@@ -179,6 +180,57 @@ def lines_since(path: str, cursor: tuple[int, int], limit: int) -> tuple[list[by
         return data[:end].splitlines(), (found.st_ino, start + end), restarted
     finally:
         os.close(fd)
+
+
+class Passage:
+    """The whole lines of a part of a file that hold one of some words, each with its offset.
+
+    The words are looked for in whole blocks, so that the other lines, nearly all of them, are not even taken apart.
+    Of a line that is longer than LINE_LIMIT nothing is kept but whether one of the words was seen in it.
+    """
+
+    def __init__(
+        self, fd: int, start: int, end: int, words: tuple[bytes, ...], tick: Callable[[], None] | None = None
+    ) -> None:
+        self._fd, self._end, self._words, self._tick = fd, end, words, tick
+        self.offset = start  # behind the last whole line that was looked at
+        self.too_long = 0  # lines with one of the words that could not be kept
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        rest, position = b"", self.offset
+        dropped = missed = False  # the line that is being read was dropped; and it held one of the words
+        while position < self._end and (block := os.pread(self._fd, min(BLOCK, self._end - position), position)):
+            position += len(block)
+            if self._tick is not None:
+                self._tick()
+            if dropped:
+                cut = block.find(b"\n")
+                missed = missed or any(word in block[: cut if cut >= 0 else None] for word in self._words)
+                if cut < 0:
+                    continue
+                self.too_long += missed
+                self.offset = position - len(block) + cut + 1
+                block, dropped, missed = block[cut + 1 :], False, False
+            data = rest + block if rest else block
+            last = data.rfind(b"\n") + 1
+            for begin, line in lines_holding(data, last, self._words):
+                if len(line) <= LINE_LIMIT:
+                    yield self.offset + begin, line
+                else:
+                    self.too_long += 1
+            self.offset += last
+            rest = data[last:]
+            if len(rest) > LINE_LIMIT:
+                missed, dropped, rest = any(word in rest for word in self._words), True, b""
+
+
+def lines_holding(data: bytes, end: int, words: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
+    """(offset, line) of the lines before `end`, which is behind a newline, that hold one of the words. In order."""
+    hits = [data.find(word, 0, end) for word in words]
+    while (first := min((hit for hit in hits if hit >= 0), default=-1)) >= 0:
+        begin, after = data.rfind(b"\n", 0, first) + 1, data.find(b"\n", first) + 1
+        yield begin, data[begin : after - 1]
+        hits = [data.find(word, after, end) if 0 <= hit < after else hit for word, hit in zip(words, hits, strict=True)]
 
 
 def real_path(path: str) -> str:

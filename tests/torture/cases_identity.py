@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.torture.agents import CODEX_BINARY
 from tests.torture.handles import Handle, WorldError, place_at, state_of, wait_until
 from tests.torture.registry import case
-from tests.torture.standins.files import random_id, timed_id
+from tests.torture.standins.files import random_id
 from tests.torture.world import set_back
 
 if TYPE_CHECKING:
@@ -355,26 +355,3 @@ def no_double_store(world: World) -> None:
     world.says("its one process is named once", str(held), held == [claude.pid])
     world.check("the same, without a status in its file", quiet.id, "running", pid=quiet, link="exact")
     world.check("another one of the second store", second.id, "idle", pid=second)
-
-
-@case("usage-once")
-def usage_once(world: World) -> None:
-    """usage that is repeated on every line, and sub-agents"""
-    claude = world.claude("busy", headless=True).mid_tool()
-    claude.do("subagent", id="a1b2c3d4e5f6a7b8c", calls=3)
-    claude.do("result")
-    claude.do("answer")
-    claude.leave()
-    codex = world.codex().mid_model()
-    codex.do("call", command="true")
-    codex.do("result")
-    child = timed_id()
-    codex.do("open", id=child)
-    codex.do("prompt", id=child, text="look", parent=codex.id)
-    codex.do("complete", id=child)
-    codex.do("complete")
-    codex.leave()
-    wanted = {claude.id: 2 * 42, "a1b2c3d4e5f6a7b8c": 3 * 42, codex.id: 2 * 50, child: 50}
-    for id, output in wanted.items():
-        tokens = (world.ask("status", id).get("session") or {}).get("tokens") or {}
-        world.says(f"{id[:8]}: {output} output tokens", str(tokens.get("output")), tokens.get("output") == output)

@@ -8,7 +8,6 @@ DAEMON = "agentctl's own daemon is not there yet"
 OPEN = (
     ("native-daemon", "openclaw", AGENT),
     ("no-double", "gemini phantom, pi and pi-rust", AGENT),
-    ("usage-once", "a fork repeats its parent's message ids", "tokens are counted within one file only"),
     ("list-vs-status", "the same answer with and without the daemon", DAEMON),
     ("gemini-resume", "history survives", AGENT),
     (

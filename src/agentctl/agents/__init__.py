@@ -5,7 +5,7 @@ An agent module says how its processes look (`looks_like`, `claims`), where its 
 (`record`). It never says whether a process lives: that is the judge's, from the kernel.
 
 How it is started and stopped is in a second module beside it, `<module>_control` (`Control`): only those who act import
-it.
+it. What its sessions have spent is in a third, `<module>_usage` (`Usage`): only those who count import it.
 
 A new agent is these modules, one line in TABLE, fixtures, and a row in the contract test (docs/adding-an-agent.md).
 """
@@ -16,9 +16,10 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Protocol
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol
 
+    from agentctl.agents.counting import Counted, Source
     from agentctl.derived import Derived
     from agentctl.model import Details, Link, Page, Problem, Process, Record, Supervisor
     from agentctl.processes import Processes
@@ -115,6 +116,15 @@ if TYPE_CHECKING:
         def own_screen(self, held: Held) -> tuple[str, ...] | None:
             """The agent's own command that shows a session which its daemon holds; None: there is none."""
 
+    class Usage(Protocol):
+        """What an agent's usage module offers: <its module>_usage.py, imported by those who count."""
+
+        def sources(self, root: str, problems: list[Problem]) -> Iterator[Source]:
+            """Everything with spending in it, by listing folders alone. What cannot be listed is a problem."""
+
+        def count(self, source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None) -> Counted:
+            """What a source has, or has more than when it was left with this state. `tick`: it is still reading."""
+
 
 class Candidates:
     """The sessions that a live process without a link can be on."""
@@ -154,6 +164,13 @@ def load_control(name: str) -> Control:
     return module
 
 
+def load_usage(name: str) -> Usage:
+    from importlib import import_module
+
+    module: Usage = import_module(f"agentctl.agents.{TABLE[name]}_usage")
+    return module
+
+
 def resolve(name: str) -> str | None:
     """The agent that a person means: its name or one of its aliases."""
     if name in TABLE:
@@ -190,12 +207,16 @@ if TYPE_CHECKING:  # mypy holds every module to the protocol
     from agentctl.agents import (
         claude_code,
         claude_code_control,
+        claude_code_usage,
         codex,
         codex_control,
+        codex_usage,
         demo,
         demo_control,
+        demo_usage,
         opencode,
         opencode_control,
+        opencode_usage,
     )
 
     _claude_code: Agent = claude_code
@@ -206,3 +227,7 @@ if TYPE_CHECKING:  # mypy holds every module to the protocol
     _codex_control: Control = codex_control
     _demo_control: Control = demo_control
     _opencode_control: Control = opencode_control
+    _claude_code_usage: Usage = claude_code_usage
+    _codex_usage: Usage = codex_usage
+    _demo_usage: Usage = demo_usage
+    _opencode_usage: Usage = opencode_usage

@@ -21,7 +21,7 @@ from agentctl.agents.claude_files import (
     status_of,
     written_at,
 )
-from agentctl.agents.claude_transcript import count_tokens, messages_of, read_head, read_tail
+from agentctl.agents.claude_transcript import messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -43,6 +43,7 @@ from agentctl.model import (
     ProcessKey,
     Record,
     Supervisor,
+    Tokens,
 )
 from agentctl.stores import Torn, modified_since, moment, names, read_json, text_or_none, whole_number
 
@@ -67,7 +68,6 @@ SUBCOMMANDS = frozenset(
 ASKING_TOOL = "AskUserQuestion"  # does nothing but wait for an answer
 SHELLS = ("bash", "zsh", "sh", "dash", "ash", "ksh")
 SLUG_LIMIT = 200
-TOKEN_LIMIT = 256 * 1024 * 1024
 
 
 def looks_like(comm: str) -> bool:
@@ -351,7 +351,7 @@ class Store:
     def _read_record(self, id: str, path: str, parent: str | None, *, tokens: bool) -> Record:
         try:
             tail, head = read_tail(path, sidechain=parent is not None), read_head(path)
-            counted = count_tokens(path, TOKEN_LIMIT) if tokens else None
+            spent, cost = spent_in(path, id, tail.cost_usd) if tokens else (None, tail.cost_usd)
             modified = os.stat(path).st_mtime
         except OSError as error:
             self.problems.append(Problem(NAME, reason_of(error), path))
@@ -377,8 +377,8 @@ class Store:
             version=tail.version,
             started_at=head.started_at,
             updated_at=tail.updated_at or modified,
-            tokens=counted,
-            cost_usd=tail.cost_usd,
+            tokens=spent,
+            cost_usd=cost,
             parent=parent,
             evidence=(Evidence("store", tail.reason, path),),
         )
@@ -479,3 +479,12 @@ class Store:
             inferred=True,
             doubt=record.pending,
         )
+
+
+def spent_in(path: str, id: str, recorded: float | None) -> tuple[Tokens | None, float | None]:
+    """Its tokens, and what it has cost: the running total that a fork goes on with is not its own."""
+    from agentctl.agents import claude_code_usage
+    from agentctl.agents.counting import total_in
+
+    total, forked = total_in(path, id, claude_code_usage.count)
+    return total.tokens, total.cost_usd if forked else recorded

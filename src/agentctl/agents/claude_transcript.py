@@ -6,7 +6,7 @@ file's age says anything. What counts is T: the last user or assistant record of
 
 from __future__ import annotations
 
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
 from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
@@ -372,30 +372,3 @@ def result_text(content: object) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict)).strip()
     return content.strip() if isinstance(content, str) else ""
-
-
-def count_tokens(path: str, limit: int) -> Tokens | None:
-    """Each model message once: its usage is repeated on the line of every block, the last one is whole."""
-    usages: dict[str, dict[str, Any]] = {}
-    for line in lines_forward(path, limit):
-        if b'"usage"' in line:
-            record = decode(line)
-            message = record.get("message") if record else None
-            if (
-                isinstance(message, dict)
-                and message.get("model") != SYNTHETIC
-                and isinstance(message.get("usage"), dict)
-            ):
-                usages[str(message.get("id"))] = message["usage"]
-    if not usages:
-        return None
-
-    def total(name: str) -> int:
-        return sum(value for usage in usages.values() if isinstance(value := usage.get(name), int))
-
-    return Tokens(
-        input=total("input_tokens"),
-        output=total("output_tokens"),
-        cache_read=total("cache_read_input_tokens"),
-        cache_write=total("cache_creation_input_tokens"),
-    )

@@ -14,7 +14,7 @@ import os
 import time
 
 from agentctl.agents import Candidates, home, jsonl
-from agentctl.agents.codex_rollout import Tail, count_tokens, may_name, messages_of, read_head, read_tail
+from agentctl.agents.codex_rollout import Tail, may_name, messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -34,6 +34,7 @@ from agentctl.model import (
     Process,
     Record,
     Supervisor,
+    Tokens,
 )
 from agentctl.stores import (
     Torn,
@@ -75,7 +76,6 @@ OTHER_COMMANDS = frozenset(
 SOCKET = "app-server-control/app-server-control.sock"
 ASKS = "request_user_input"  # a tool that does nothing but ask the person: unanswered, it waits
 DAY = 24 * 60 * 60
-TOKEN_LIMIT = 256 * 1024 * 1024
 NAME_LIMIT = 4 * 1024 * 1024
 
 
@@ -307,7 +307,7 @@ class Store:
     def _read_record(self, id: str, path: str, *, tokens: bool) -> Record:
         try:
             tail, head = read_tail(path), read_head(path)
-            counted = count_tokens(path, TOKEN_LIMIT) if tokens else None
+            spent = spent_in(path, id) if tokens else None
         except OSError as error:
             why = error.strerror or str(error)
             self.problems.append(Problem(NAME, why, path))
@@ -333,7 +333,7 @@ class Store:
             version=head.version,
             started_at=head.started_at,
             updated_at=tail.updated_at,
-            tokens=counted,
+            tokens=spent,
             parent=head.parent,
             forked_from=head.forked_from,
             policy=tail.policy,
@@ -465,3 +465,10 @@ def days_of(id: str) -> list[str]:
     except (ValueError, OverflowError, OSError):
         return []
     return list(dict.fromkeys(time.strftime("%Y/%m/%d", moment) for moment in moments))
+
+
+def spent_in(path: str, id: str) -> Tokens | None:
+    from agentctl.agents import codex_usage
+    from agentctl.agents.counting import total_in
+
+    return total_in(path, id, codex_usage.count)[0].tokens

@@ -6,7 +6,7 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 
 from __future__ import annotations
 
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
+from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
 from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, read_bytes, text_or_none
 
 TYPE_CHECKING = False
@@ -272,26 +272,3 @@ def messages_of(line: bytes) -> list[Message]:
     if kind == "event_msg" and subtype == "task_complete" and isinstance(error := payload.get("error"), dict):
         return [Message("note", str(error.get("message")), at, failed=True)]
     return []
-
-
-def count_tokens(path: str, limit: int) -> Tokens | None:
-    """Each response once. The running totals in the file are inherited by forks and forget killed turns."""
-    usages: dict[str, dict[str, Any]] = {}
-    for line in lines_forward(path, limit):
-        if b'"token_usage_record"' in line:
-            found = payload_of(line)
-            if found and found[0] == "token_usage_record" and isinstance(usage := found[1].get("usage"), dict):
-                usages[str(found[1].get("response_id"))] = usage
-    if not usages:
-        return None
-
-    def total(name: str) -> int:
-        return sum(value for usage in usages.values() if isinstance(value := usage.get(name), int))
-
-    return Tokens(
-        input=total("input_tokens"),
-        output=total("output_tokens"),
-        cache_read=total("cached_input_tokens"),
-        cache_write=total("cache_write_input_tokens"),
-        reasoning=total("reasoning_output_tokens"),
-    )

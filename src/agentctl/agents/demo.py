@@ -43,7 +43,6 @@ RUNS_MANY = False
 
 HEAD_LIMIT = 512 * 1024
 TAIL_LIMIT = 8 * 1024 * 1024
-TOKEN_LIMIT = 64 * 1024 * 1024
 
 TURNS = {"busy": model.WORKING, "waiting": model.WAITING, "idle": model.IDLE}
 RESULTS = {"done": model.DONE, "failed": model.FAILED, "interrupted": model.INTERRUPTED}
@@ -188,7 +187,7 @@ class Store:
         try:
             session, prompt = read_head(path)
             tail = read_tail(path)
-            counted = count_tokens(path) if tokens else None
+            counted = spent_in(path, id) if tokens else None
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -316,15 +315,11 @@ def messages_of(line: bytes) -> list[Message]:
     return []
 
 
-def count_tokens(path: str) -> Tokens | None:
-    """All model calls of the session; unknown if there were none, or too many to read."""
-    if os.stat(path).st_size > TOKEN_LIMIT:
-        return None
-    events = (stores.decode(line) or {} for line in stores.lines_forward(path, TOKEN_LIMIT) if b'"usage"' in line)
-    calls = [event for event in events if event.get("event") == "usage"]
-    if not calls:
-        return None
-    return Tokens(*(sum(stores.whole_number(call.get(name)) or 0 for call in calls) for name in ("input", "output")))
+def spent_in(path: str, id: str) -> Tokens | None:
+    from agentctl.agents import demo_usage
+    from agentctl.agents.counting import total_in
+
+    return total_in(path, id, demo_usage.count)[0].tokens
 
 
 def identity_of(file: dict[str, Any]) -> tuple[int | None, int | None, str | None]:

@@ -11,13 +11,12 @@ import json
 import os
 
 from agentctl.agents.opencode_turn import Message, Part, Row, model_of
-from agentctl.model import Tokens
 from agentctl.stores import moment, open_regular, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from tempfile import TemporaryDirectory
     from typing import Any
 
@@ -25,16 +24,13 @@ BUSY = 0.2  # seconds to wait for a writer; readers of a write-ahead log hardly 
 COPY_LIMIT = 256 * 1024 * 1024
 PARTS = 400  # of one message
 RECENT_MESSAGES = 64
-LARGEST = 1e15  # of all that can be counted here
 LAST_ID = "\U0010ffff"
 SESSION = ("id", "parent_id", "directory", "title", "version", "model", "time_created", "time_updated")
-USAGE = ("tokens_input", "tokens_output", "tokens_cache_read", "tokens_cache_write", "tokens_reasoning", "cost")
 # Of a large value only what is never looked at is left out: whole files before and after, outputs, attachments.
 LARGE = 64 * 1024
 SMALLER = f"case when length(data) < {LARGE} then data when json_valid(data) then json_remove(data, {{}}) end"
 MESSAGE = SMALLER.format("'$.summary.diffs', '$.system'")
 PART = SMALLER.format("'$.state.output', '$.state.attachments', '$.state.metadata.diff', '$.url'")
-COUNTED = ("input", "output", "cache.read", "cache.write", "reasoning")
 
 
 class Unreadable(OSError):
@@ -146,23 +142,41 @@ class Database:
             Part(moment(created) or 0.0, moment(written) or 0.0, decoded(data) or {}) for created, written, data in rows
         ]
 
-    def usage(self, row: Row) -> tuple[Tokens | None, float | None]:
-        """Tokens and cost of this session alone: the messages that a fork copied were paid for where they were made."""
-        self._open()
-        created = int((row.created or 0.0) * 1000)
-        values = ", ".join(f"total(json_extract(data, '$.tokens.{name}'))" for name in COUNTED)
-        summed = f"select {values}, total(json_extract(data, '$.cost')) from message"
-        summed += " where session_id = ? and json_valid(data) and time_created"
-        if self._columns.issuperset(USAGE):
-            ((*own,),) = self._rows(f"select {', '.join(USAGE)} from session where id = ?", (row.id,)) or [(0,) * 6]
-            ((*copied,),) = self._rows(f"{summed} < ?", (row.id, created))
-        else:
-            ((*own,),) = self._rows(f"{summed} >= ?", (row.id, created))
-            copied = [0] * len(own)
-        *tokens, cost = (amount(mine) - amount(theirs) for mine, theirs in zip(own, copied, strict=True))
-        if not any(tokens):
-            return None, None
-        return Tokens(*(max(0, int(count)) for count in tokens)), round(max(0.0, cost), 10)
+    # All that models wrote, in the order in which it was stored
+
+    def place(self) -> list[Any]:
+        """How many messages there are, and the last one of them: only_grew() tells whether more came, and no less."""
+        count = self._rows("select count(*) from message", ())
+        last = self._rows("select rowid, id from message order by rowid desc limit 1", ())
+        return [count[0][0], *last[0]] if count and last else [0, 0, ""]
+
+    def only_grew(self, place: Sequence[Any]) -> bool:
+        count, last, name = place
+        rows = self._rows("select id from message where rowid = ?", (last,))
+        newer = self._rows("select count(*) from message where rowid > ?", (last,))
+        return [name] == texts(rows) and bool(newer) and self.place()[0] - newer[0][0] == count
+
+    def written(self, after: int, names: Sequence[str]) -> Iterator[tuple[str, Message]]:
+        """(session, message) of those with tokens that were stored behind a row, and of those with these ids."""
+        columns = f"select session_id, id, time_created, time_updated, {MESSAGE} from message"
+        queries: list[tuple[str, tuple[object]]] = [
+            (f"{columns} where rowid > ? and instr(data, '\"tokens\"')", (after,))
+        ]
+        queries += [(f"{columns} where id = ?", (name,)) for name in names]
+        for query, values in queries:
+            for session, name, created, updated, data in self._each(query, values):
+                if isinstance(session, str) and isinstance(name, str):
+                    yield session, Message(name, moment(created) or 0.0, moment(updated) or 0.0, decoded(data))
+
+    def of_session(self, id: str) -> Iterator[Message]:
+        rows = self._each(
+            f"select id, time_created, time_updated, {MESSAGE} from message where session_id = ? and "
+            "instr(data, '\"tokens\"')",
+            (id,),
+        )
+        for name, created, updated, data in rows:
+            if isinstance(name, str):
+                yield Message(name, moment(created) or 0.0, moment(updated) or 0.0, decoded(data))
 
     # The file
 
@@ -174,6 +188,18 @@ class Database:
 
         try:
             return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise Unreadable(f"{self.path}: {error}") from error
+
+    def _each(self, query: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+        """One by one: there may be more than fit into memory."""
+        connection = self._open()
+        if not self._columns:
+            return
+        import sqlite3
+
+        try:
+            yield from connection.execute(query, values)
         except sqlite3.Error as error:
             raise Unreadable(f"{self.path}: {error}") from error
 
@@ -247,8 +273,3 @@ def decoded(text: object) -> dict[str, Any] | None:
 
 def texts(rows: list[tuple[Any, ...]]) -> list[str]:
     return [value for (value,) in rows if isinstance(value, str)]
-
-
-def amount(value: object) -> float:
-    """What was counted; nothing, where that cannot be."""
-    return value if isinstance(value, (int, float)) and 0 <= value < LARGEST else 0

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from agentctl.agents.opencode_turn import Message, Part, Row
-from agentctl.model import Problem, Tokens
-from agentctl.stores import Torn, modified_since, moment, names, read_json, text_or_none, whole_number
+from agentctl.model import Problem
+from agentctl.stores import Torn, modified_since, moment, names, read_json, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,26 +138,10 @@ class Folder:
         """One file that cannot be read is the matter of its own session."""
         self._problems.append(Problem(self._agent, error.strerror or str(error), path))
 
-    def usage(self, row: Row) -> tuple[Tokens | None, float | None]:
-        """Tokens and cost of this session alone: the messages that a fork copied were paid for where they were made."""
-        counts, cost = [0] * 5, 0.0
-        for name in self._message_names(row):
-            message = self._message(row, name)
-            tokens, paid = (message.data or {}).get("tokens"), (message.data or {}).get("cost")
-            if message.created < (row.created or 0.0) or not isinstance(tokens, dict):
-                continue
-            cache = tokens.get("cache")
-            cached = cache if isinstance(cache, dict) else {}
-            values = (
-                tokens.get("input"),
-                tokens.get("output"),
-                cached.get("read"),
-                cached.get("write"),
-                tokens.get("reasoning"),
-            )
-            counts = [count + (whole_number(value) or 0) for count, value in zip(counts, values, strict=True)]
-            cost += paid if isinstance(paid, (int, float)) else 0.0
-        return (Tokens(*counts), round(cost, 10)) if any(counts) else (None, None)
+    def of_session(self, id: str) -> Iterator[Message]:
+        if (row := self.session(id)) is not None:
+            for name in self._message_names(row):
+                yield self._message(row, name)
 
 
 def id_time(name: str) -> int:

@@ -99,7 +99,11 @@ class Sessions:
         if reading is None:
             return None
         row, turn = reading.row, reading.turn
-        counted, cost = reading.source.usage(row) if tokens else (None, None)
+        spent = None
+        if tokens:
+            from agentctl.agents.opencode_usage import of_session
+
+            spent = of_session(reading.source, row)
         tool = turn.tools[-1] if turn.tools else None
         written = max(moment or 0.0 for moment in (row.created, row.updated, turn.written))
         return Record(
@@ -123,8 +127,8 @@ class Sessions:
             version=row.version,
             started_at=row.created,
             updated_at=written,
-            tokens=counted,
-            cost_usd=cost,
+            tokens=spent.tokens if spent else None,
+            cost_usd=spent.cost_usd if spent else None,
             parent=row.parent,
             evidence=(Evidence("store", turn.reason, row.path),),
         )

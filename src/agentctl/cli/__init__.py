@@ -33,6 +33,7 @@ VERBS = {
     "wait": ("wait", "until sessions no longer run, or are idle, waiting or ended"),
     "compare": ("compare", "the launches of a group side by side: status, time, tokens, commits, diff"),
     "worktree": ("worktree", "the worktrees of a repository, and removing those that are done with"),
+    "usage": ("usage", "tokens and cost, by day, agent, model, directory, group or session"),
     "lock": ("lock", "keep agents out of a directory"),
     "unlock": ("unlock", "take such a lock away"),
     "locks": ("locks", "the directories that are locked, and those in which agents work"),
@@ -56,6 +57,7 @@ examples:
   agentctl stop 3f2a                end it; says what is true afterwards
   agentctl wait 3f2a --timeout 30m  until it no longer runs
   agentctl compare night            a group side by side; worktree clean night removes its worktrees
+  agentctl usage --by model         what was spent in the last 30 days
   agentctl lock . --ttl 2h          no agent here for two hours; agentctl locks shows who is where
   agentctl list --json | jq '.sessions[] | select(.status == "waiting")'
 

@@ -1,0 +1,172 @@
+"""What Claude Code's sessions have spent, by their transcripts.
+
+Every block of an answer is a line of its own and repeats the usage of the whole: the last line of a message counts.
+A fork (--fork-session) is a new file that begins with a copy of the other's records, under their own message ids and
+times, and nothing says so but its head: bookkeeping of the moment of the fork stands before records that are older.
+Newer versions also write what was spent in money, as a running total with its sub-agents in it: `cost-state`.
+"""
+
+from __future__ import annotations
+
+from agentctl.agents.claude_files import children_in, reason_of
+from agentctl.agents.claude_transcript import SYNTHETIC
+from agentctl.agents.counting import (
+    OPEN,
+    PAID,
+    Counted,
+    Paid,
+    Source,
+    Spent,
+    amount,
+    count_lines,
+    key_of,
+    money,
+    transcripts,
+)
+from agentctl.model import Problem
+from agentctl.stores import decode, lines_forward, moment, text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from agentctl.agents.counting import Stamp
+
+NAME = "claude-code"
+HEAD_LIMIT = 1024 * 1024
+HEAD_CHUNK = 4096  # the first record of the conversation is near
+PAID_FIELDS = ("costUSD", "inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+
+
+def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
+    base = f"{root}/projects"
+    for project in listed(base, problems)[1]:
+        files, folders = listed(f"{base}/{project}", problems)
+        for name, stamp in files:
+            yield Source(f"{base}/{project}/{name}", stamp, name.removesuffix(".jsonl"))
+        for session in folders:
+            inside = f"{base}/{project}/{session}/subagents"
+            stamps = dict(listed(inside, problems)[0])
+            for child in children_in(list(stamps)):
+                name = f"agent-{child}.jsonl"
+                yield Source(f"{inside}/{name}", stamps[name], child, session)
+
+
+def listed(folder: str, problems: list[Problem]) -> tuple[list[tuple[str, Stamp]], list[str]]:
+    try:
+        return transcripts(folder, ".jsonl")
+    except OSError as error:
+        problems.append(Problem(NAME, reason_of(error), folder))
+        return [], []
+
+
+def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None = None) -> Counted:
+    return count_lines(source, state, Transcript, tick)
+
+
+class Transcript:
+    WORDS = (b'"usage"', b'"cost-state"')  # without what follows: some writers put a space before the colon
+
+    def __init__(self, source: Source, state: dict[str, Any]) -> None:
+        self._source = source
+        self.state = state
+        self.parent: str | None = None
+
+    @property
+    def cwd(self) -> str | None:
+        return text_or_none(self.state.get("cwd"))
+
+    def items(self, offset: int, line: bytes) -> Iterator[Spent | Paid]:
+        record = decode(line)
+        if record is None:
+            return
+        if record.get("type") == "cost-state":
+            yield self._paid(record)
+            return
+        message = record.get("message")
+        usage = message.get("usage") if isinstance(message, dict) else None
+        if not isinstance(message, dict) or not isinstance(usage, dict) or message.get("model") == SYNTHETIC:
+            return
+        at = moment(record.get("timestamp"))
+        if self._is_copy(at):
+            return
+        session = self._source.session
+        if at is not None:
+            self.state["at"] = at
+        if isinstance(cwd := record.get("cwd"), str):
+            self.state["cwd"] = cwd
+        id = message.get("id")
+        key = key_of(NAME, id, record.get("requestId")) if id else key_of(NAME, record.get("uuid") or (session, offset))
+        given, said = amount(usage.get("input_tokens")), amount(usage.get("output_tokens"))
+        read, written = amount(usage.get("cache_read_input_tokens")), amount(usage.get("cache_creation_input_tokens"))
+        cost = money(record["costUSD"]) if "costUSD" in record else None  # of early versions
+        model = text_or_none(message.get("model"))
+        counts = (given, said, read, written, None)
+        yield Spent(key, session, model, at, counts, given or 0, said or 0, cost, OPEN if cost is None else PAID)
+
+    def _is_copy(self, at: float | None) -> bool:
+        """Of another session's beginning: until the first record that is not older than the head of the file."""
+        if self.state.get("own"):
+            return False
+        begun = head_moment(self._source.path)
+        if begun is not None and at is not None and at < begun:
+            self.state["forked"] = True
+            return True
+        self.state["own"] = True
+        return False
+
+    def _paid(self, record: dict[str, Any]) -> Paid:
+        """What was added to the running total since it was last written. A fork goes on with the other's total, which
+        is not known here."""
+        before: dict[str, list[float]] | None = self.state.get("paid")
+        if before is None and not self.state.get("forked"):
+            before = {}
+        totals = running_totals(record)
+        self.state["paid"] = totals
+        self.state["count"] = number = self.state.get("count", 0) + 1
+        by_model = None
+        if before is not None and totals is not None:
+            by_model = {model: added(before.get(model), values) for model, values in totals.items()}
+        name = f"{self._source.session} {number}"
+        return Paid(name, self._source.session, self.state.get("at"), by_model)
+
+
+def running_totals(record: dict[str, Any]) -> dict[str, list[float]] | None:
+    """model -> cost, and the tokens it is for. None: it says itself that some of the cost is not known."""
+    usage = record.get("modelUsage")
+    if record.get("hasUnknownModelCost") or not isinstance(usage, dict):
+        return None
+    found = {}
+    for model, values in usage.items():
+        numbers = (
+            [money(values.get("costUSD")), *(amount(values.get(field)) for field in PAID_FIELDS[1:])]
+            if (isinstance(values, dict))
+            else [None]
+        )
+        known = [number for number in numbers if number is not None]
+        if len(known) < len(PAID_FIELDS):
+            return None
+        found[str(model).partition("[")[0]] = known  # a name may carry the size of its context
+    return found
+
+
+def added(before: list[float] | None, now: list[float]) -> tuple[float, int, int, int, int]:
+    """A total that is less than before was begun anew."""
+    old = before if before and all(first <= second for first, second in zip(before, now, strict=True)) else [0.0] * 5
+    cost, *tokens = (second - first for first, second in zip(old, now, strict=True))
+    given, said, read, written = map(int, tokens)
+    return max(0.0, round(cost, 12)), given, said, read, written
+
+
+def head_moment(path: str) -> float | None:
+    """The newest moment in the bookkeeping that stands before the first record of the conversation."""
+    newest = None
+    for line in lines_forward(path, HEAD_LIMIT, chunk=HEAD_CHUNK):
+        if b'"uuid"' in line:
+            break
+        record = decode(line) or {}
+        snapshot = record.get("snapshot")
+        times = (record.get("timestamp"), snapshot.get("timestamp") if isinstance(snapshot, dict) else None)
+        newest = max((at for at in (newest, *map(moment, times)) if at is not None), default=None)
+    return newest

@@ -1,0 +1,125 @@
+"""What Codex' threads have spent, by their rollouts.
+
+`token_usage_record` has one response of the model. Its running totals are inherited by forks and forget killed turns:
+none of them is believed. Older versions wrote `token_count` events alone (the running total, and the last response),
+repeated them, and copied all of a parent's into the file of a fork or a sub-agent, behind the parent's session_meta.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agentctl.agents.codex_rollout import from_meta, payload_of
+from agentctl.agents.counting import Counted, Paid, Source, Spent, amount, count_lines, key_of, transcripts
+from agentctl.model import Problem
+from agentctl.stores import moment, text_or_none
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+NAME = "codex"
+FIELDS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+    "cache_write_input_tokens",
+    "reasoning_output_tokens",
+)
+
+
+def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
+    for folder in (*day_folders(f"{root}/sessions", 3, problems), f"{root}/archived_sessions"):
+        try:
+            for name, stamp in transcripts(folder, ".jsonl")[0]:
+                id = name.removesuffix(".jsonl")[-36:]
+                if name.startswith("rollout-") and id.count("-") == 4:
+                    yield Source(f"{folder}/{name}", stamp, id)
+        except OSError as error:
+            problems.append(Problem(NAME, error.strerror or str(error), folder))
+
+
+def day_folders(folder: str, depth: int, problems: list[Problem]) -> Iterator[str]:
+    """Year, month, day."""
+    if depth == 0:
+        yield folder
+        return
+    try:
+        inside = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        problems.append(Problem(NAME, error.strerror or str(error), folder))
+        return
+    for name in inside:
+        yield from day_folders(f"{folder}/{name}", depth - 1, problems)
+
+
+def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None = None) -> Counted:
+    return count_lines(source, state, Rollout, tick)
+
+
+class Rollout:
+    WORDS = (b'"token_usage_record"', b'"token_count"', b'"turn_context"', b'"session_meta"')
+
+    def __init__(self, source: Source, state: dict[str, Any]) -> None:
+        self._source = source
+        self.state = state
+
+    @property
+    def cwd(self) -> str | None:
+        return text_or_none(self.state.get("cwd"))
+
+    @property
+    def parent(self) -> str | None:
+        return text_or_none(self.state.get("parent"))
+
+    def items(self, offset: int, line: bytes) -> Iterator[Spent | Paid]:
+        if self.state.get("records") and b'"token_count"' in line and b'"token_usage_record"' not in line:
+            return  # says the same once more
+        found = payload_of(line)
+        if found is None:
+            return
+        kind, payload, record = found
+        if kind == "session_meta":
+            self._meet(payload)
+        elif kind == "turn_context":
+            self.state["model"] = text_or_none(payload.get("model")) or self.state.get("model")
+        elif kind == "token_usage_record" and isinstance(usage := payload.get("usage"), dict):
+            self.state["records"] = True
+            response = payload.get("response_id")
+            name = (payload.get("thread_id"), response) if response else (self._source.session, offset)
+            yield self._spent(key_of(NAME, *name), usage, record)
+        elif kind == "event_msg" and payload.get("type") == "token_count" and not self.state.get("records"):
+            yield from self._of_event(payload.get("info"), record)
+
+    def _meet(self, payload: dict[str, Any]) -> None:
+        """The first is its own. What follows another one was copied from there, or goes on with it."""
+        head = from_meta(payload)
+        if "lineage" not in self.state:
+            self.state["cwd"], self.state["parent"] = head.cwd, head.parent
+            self.state["lineage"] = head.forked_from or head.id or self._source.session
+        else:
+            self.state["lineage"] = head.id or self.state["lineage"]
+
+    def _of_event(self, info: object, record: dict[str, Any]) -> Iterator[Spent]:
+        total, last = (
+            (info.get("total_token_usage"), info.get("last_token_usage")) if isinstance(info, dict) else (0, 0)
+        )
+        if not isinstance(total, dict) or not isinstance(last, dict):
+            return
+        mark = [amount(usage.get(field)) for usage in (total, last) for field in FIELDS]
+        if mark[:5] == self.state.get("total"):
+            return  # repeated
+        self.state["total"] = mark[:5]
+        yield self._spent(key_of(NAME, "event", self.state.get("lineage", self._source.session), mark), last, record)
+
+    def _spent(self, key: int, usage: dict[str, Any], record: dict[str, Any]) -> Spent:
+        given, said, read, written, thought = (amount(usage.get(field)) for field in FIELDS)
+        fresh = max(0, (given or 0) - (read or 0) - (written or 0))  # both are counted among the input
+        at = moment(record.get("timestamp"))
+        model = text_or_none(self.state.get("model"))
+        return Spent(
+            key, self._source.session, model, at, (given, said, read, written, thought), fresh, said or 0
+        )  # reasoning is counted among the output

@@ -1,0 +1,292 @@
+"""What was spent: every store is looked through for what is new, and the index is asked for the sums.
+
+No process is looked at, and nothing that is said here is a status.
+"""
+
+from __future__ import annotations
+
+import time
+
+from agentctl import launches, roots, usage_index
+from agentctl.agents import load_usage
+from agentctl.agents.counting import Source
+from agentctl.model import Problem, Value
+from agentctl.readings import CLOCK_GRAIN, Errand, in_parallel
+from agentctl.usage import in_order, rows_of
+from agentctl.usage_index import BROKEN, LAST_SLOT, SLOT, Index, Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from agentctl.agents import Agent
+    from agentctl.agents.counting import Counted, Stamp
+    from agentctl.usage import Price, Row
+    from agentctl.usage_index import Known, Sum
+
+    Noted = dict[tuple[str, str], dict[str, Stamp]]
+    Tell = Callable[[int, int], None]  # bytes that were counted, of how many
+
+AT_ONCE = 64 * 1024 * 1024  # bytes that are counted before the index gets them: what they held has to fit into memory
+MANY_AT_ONCE = 1000
+DAY = 24 * 60 * 60
+
+
+class Question(Value):
+    by: str
+    since: float | None = None  # to the quarter of an hour
+    until: float | None = None
+
+
+class Spending(Value):
+    rows: tuple[Row, ...]
+    total: Row
+    problems: tuple[Problem, ...]
+
+
+def spent(question: Question, agents: list[Agent], prices: list[Price], env: Mapping[str, str], tell: Tell) -> Spending:
+    """From the index, which is brought up to date first; if it is broken from a new one, and at last without any."""
+    path = usage_index.index_path(env)
+    for _ in range(2):
+        index = Index(usage_index.opened(path))
+        try:
+            return answer(index, question, agents, prices, env, tell)
+        except BROKEN as error:
+            if usage_index.is_busy(error):
+                break  # nothing is wrong with it: it is another one's now
+            usage_index.remove(path)
+        finally:
+            index.close()
+    index = Index(usage_index.in_memory())
+    try:
+        return answer(index, question, agents, prices, env, tell)
+    finally:
+        index.close()
+
+
+def answer(
+    index: Index, question: Question, agents: list[Agent], prices: list[Price], env: Mapping[str, str], tell: Tell
+) -> Spending:
+    stores = look_through(agents, roots.known(agents, env))
+    problems = bring_up_to_date(index, agents, stores, tell)
+    groups: dict[tuple[str, str], str] = {}
+    if question.by == "group":
+        groups, more = groups_of(env)
+        problems += more
+    span = Span(
+        tuple(agent.NAME for agent in agents),
+        None if question.since is None else int(question.since // SLOT),
+        None if question.until is None else -int(-question.until // SLOT),
+        tuple(store.root for store in stores if store.unread),
+    )
+    rows, sums = headed(index, question.by, span, prices, groups)
+    sessions = index.session_counts("all", span).get(0, 0)
+    total = rows_of(sums, lambda one: None, {None: sessions}, prices, at_least_one=True)[0]
+    return Spending(tuple(in_order(rows, question.by)), total, tuple(dict.fromkeys(problems)))
+
+
+# Reading the stores
+
+
+class Store(Errand):
+    """One root of one agent, and what is there to be counted."""
+
+    def __init__(self, agent: str, root: str) -> None:
+        super().__init__()
+        self.agent, self.root = agent, root
+        self.usage = load_usage(agent)
+        self.sources: dict[str, Source] = {}
+        self.problems: list[Problem] = []
+        self.looked_at = 0.0
+
+    def list_sources(self) -> None:
+        self.looked_at = time.time()
+        for source in self.usage.sources(self.root, self.problems):
+            self.sources[source.path] = source
+            self.progress += 1
+
+    def tick(self) -> None:
+        self.progress += 1
+
+    def settled(self, source: Source) -> Source:
+        """One that was written a moment ago may be written again within the same tick of its clock: look again."""
+        inode, size, written = source.stamp
+        if written / 1e9 < self.looked_at - CLOCK_GRAIN:
+            return source
+        return Source(source.path, (inode, size, 0), source.session, source.parent)
+
+
+def look_through(agents: list[Agent], known: Mapping[str, list[str]]) -> list[Store]:
+    """What there is, by listing folders: each root in a thread of its own."""
+    stores = [Store(agent.NAME, root) for agent in agents for root in known.get(agent.NAME, ())]
+    in_parallel([(store, store.list_sources) for store in stores])
+    seen: set[str] = set()
+    for store in stores:
+        store.sources = {path: source for path, source in list(store.sources.items()) if path not in seen}
+        seen.update(store.sources)
+    return stores
+
+
+def bring_up_to_date(index: Index, agents: list[Agent], stores: list[Store], tell: Tell) -> list[Problem]:
+    """Count what is new. Where nothing is, nothing is written."""
+    names = [agent.NAME for agent in agents]
+    noted = index.noted(names)
+    if any(changes(stores, noted)):
+        if index.begin():
+            noted = index.noted(names)  # another one was here first
+        work, gone = changes(stores, noted)
+        index.forget(gone)
+        try:
+            count_all(index, work, noted, tell)
+        except KeyboardInterrupt:
+            index.commit()  # what was counted so far need not be counted again
+            raise
+        index.commit()
+    found = [Problem(store.agent, store.unread, store.root) for store in stores if store.unread]
+    return [*found, *(problem for store in stores for problem in list(store.problems)), *index.problems(names)]
+
+
+def changes(stores: list[Store], noted: Noted) -> tuple[list[tuple[Store, list[Source]]], list[str]]:
+    """The sources that have to be counted, and the paths that are none any more."""
+    work, gone, here = [], [], set[tuple[str, str]]()
+    for store in stores:
+        here.add((store.agent, store.root))
+        if store.unread:
+            continue
+        notes = noted.get((store.agent, store.root), {})
+        new = [source for path, source in store.sources.items() if notes.get(path) != source.stamp]
+        if new:
+            work.append((store, new))
+        gone += [path for path in notes if path not in store.sources]
+    gone += [path for place, notes in noted.items() if place not in here for path in notes]
+    return work, gone
+
+
+def count_all(index: Index, work: list[tuple[Store, list[Source]]], noted: Noted, tell: Tell) -> None:
+    """In portions: each is counted in a thread that may be left behind, and then given to the index."""
+    whole, done = sum(source.stamp[1] for _, sources in work for source in sources), 0
+    for store, sources in work:
+        for portion in portions(sources):
+            tell(done, whole)
+            notes = noted.get((store.agent, store.root), {})
+            states = {source.path: index.state(source.path) for source in portion if source.path in notes}
+            counted: list[tuple[Source, Counted | OSError]] = []
+            in_parallel([(store, count_portion(store, portion, states, counted))])
+            found = []
+            for source, result in list(counted):
+                if not isinstance(result, OSError):
+                    found.append((store.settled(source), result))
+                    continue
+                index.forget([source.path])
+                if not isinstance(result, FileNotFoundError):
+                    store.problems.append(Problem(store.agent, result.strerror or str(result), source.path))
+            index.add(store.agent, store.root, found)
+            if store.unread:
+                break
+            done += sum(source.stamp[1] for source in portion)
+    tell(whole, whole)
+
+
+def portions(sources: list[Source]) -> Iterator[list[Source]]:
+    portion: list[Source] = []
+    size = 0
+    for source in sources:
+        portion.append(source)
+        size += source.stamp[1]
+        if size >= AT_ONCE or len(portion) >= MANY_AT_ONCE:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def count_portion(
+    store: Store,
+    portion: list[Source],
+    states: Mapping[str, dict[str, Any] | None],
+    counted: list[tuple[Source, Counted | OSError]],
+) -> Callable[[], None]:
+    def run() -> None:
+        for source in portion:
+            try:
+                counted.append((source, store.usage.count(source, states.get(source.path), store.tick)))
+            except OSError as error:
+                counted.append((source, error))
+            store.tick()
+
+    return run
+
+
+# Under which headings
+
+
+def headed(
+    index: Index, by: str, span: Span, prices: list[Price], groups: Mapping[tuple[str, str], str]
+) -> tuple[list[Row], list[Sum]]:
+    """The rows, and the sums that they were made from."""
+    if by in ("day", "agent", "model"):
+        offsets = zone(*index.slots()) if by == "day" else []
+        sums = index.sums(by, span, offsets)
+        counts = {label(head): count for head, count in index.session_counts(by, span, offsets).items()}
+        return rows_of(sums, lambda one: label(one.heading), counts, prices), sums
+    known, sums = index.sessions(), index.sums("session", span)
+    keys = {one.heading: key_of(by, known[int(one.heading or 0)], groups) for one in sums}
+    tops: dict[str | None, set[tuple[str, str]]] = {}
+    for head, key in keys.items():
+        session = known[int(head or 0)]
+        tops.setdefault(key, set()).add((session.agent, session.top))
+    rows = rows_of(sums, lambda one: keys[one.heading], {key: len(found) for key, found in tops.items()}, prices)
+    if by == "session":
+        named = {known[int(head or 0)].id: known[int(head or 0)] for head in keys}
+        rows = [row._replace(session=named.get(row.key or "")) for row in rows]
+    return rows, sums
+
+
+def key_of(by: str, session: Known, groups: Mapping[tuple[str, str], str]) -> str | None:
+    if by == "session":
+        return session.id
+    return session.cwd if by == "project" else groups.get((session.agent, session.top))
+
+
+def label(head: int | str | None) -> str | None:
+    """A day, counted from 1970, as people write it."""
+    return time.strftime("%Y-%m-%d", time.gmtime(head * DAY)) if isinstance(head, int) else head
+
+
+def zone(first: int, last: int) -> list[tuple[int, int]]:
+    """The local time zone from one slot to another: (slot, slots that are to be added before it)."""
+    found = []
+    slot, step = first, DAY // SLOT
+    shift = shift_at(slot)
+    while slot < last:
+        after = min(slot + step, last)
+        if shift_at(after) != shift:
+            while after - slot > 1:  # when exactly
+                middle = (slot + after) // 2
+                slot, after = (middle, after) if shift_at(middle) == shift else (slot, middle)
+            found.append((after, shift))
+            shift = shift_at(after)
+        slot = after
+    return [*found, (LAST_SLOT, shift)]
+
+
+def shift_at(slot: int) -> int:
+    return time.localtime(slot * SLOT).tm_gmtoff // SLOT
+
+
+def groups_of(env: Mapping[str, str]) -> tuple[dict[tuple[str, str], str], list[Problem]]:
+    """(agent, session) -> the group that it was launched under."""
+    import os
+
+    from agentctl.launched import printed_in
+
+    kept, problems = launches.read_all(env)
+    found = {}
+    for launch in kept:
+        if launch.group:
+            folder = os.path.dirname(launch.path or "")
+            id = launch.session_id or (printed_in(folder, launch.agent) if launch.one_shot else None)
+            if id:
+                found[launch.agent, id] = launch.group
+    return found, problems
