@@ -10,6 +10,7 @@ import os
 from agentctl import launches
 from agentctl.agents import TABLE, load_control
 from agentctl.model import AGENT, DAEMON, SPARE, Evidence, Link
+from agentctl.stores import read_bytes
 from agentctl.world import Launched
 
 TYPE_CHECKING = False
@@ -51,8 +52,7 @@ def printed_in(folder: str, agent: str) -> str | None:
     if agent not in TABLE:
         return None  # written by another version of ours
     try:
-        with open(os.path.join(folder, launches.OUTPUT), "rb") as file:
-            output = file.read(OUTPUT_READ)
+        output = read_bytes(os.path.join(folder, launches.OUTPUT), OUTPUT_READ)
     except OSError:
         return None
     return load_control(agent).printed_id(output) if output else None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 
-from agentctl import config
+from agentctl import config, stores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,14 +35,11 @@ def known(agents: Iterable[Agent], env: Mapping[str, str]) -> dict[str, list[str
 def recall(env: Mapping[str, str]) -> dict[str, list[str]]:
     """Roots that were seen in the environment of live agents. A cache: whatever is wrong with it, it is only empty."""
     try:
-        with open(os.path.join(config.cache_folder(env), REMEMBERED), "rb") as file:
-            table = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(table, dict):
+        table = stores.read_json(os.path.join(config.cache_folder(env), REMEMBERED))
+    except (OSError, stores.Torn):
         return {}
     return {
-        str(agent): [path for path in paths if isinstance(path, str) and os.path.isabs(path)]
+        agent: [path for path in paths if isinstance(path, str) and os.path.isabs(path) and config.is_path(path)]
         for agent, paths in table.items()
         if isinstance(paths, list)
     }

@@ -7,7 +7,7 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 from __future__ import annotations
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Tokens, Value
-from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none, total
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ INTERESTING = (
 )
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
+COUNTED = (
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+    "cache_write_input_tokens",
+    "reasoning_output_tokens",
+)
 REFUSED_MARKS = ("reject command", "rejected by user")
 
 
@@ -246,13 +253,4 @@ def count_tokens(path: str, limit: int) -> Tokens | None:
     if not usages:
         return None
 
-    def total(name: str) -> int:
-        return sum(value for usage in usages.values() if isinstance(value := usage.get(name), int))
-
-    return Tokens(
-        input=total("input_tokens"),
-        output=total("output_tokens"),
-        cache_read=total("cached_input_tokens"),
-        cache_write=total("cache_write_input_tokens"),
-        reasoning=total("reasoning_output_tokens"),
-    )
+    return Tokens(*(total(usage.get(name) for usage in usages.values()) for name in COUNTED))

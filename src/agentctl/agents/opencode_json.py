@@ -9,7 +9,7 @@ import os
 
 from agentctl.agents.opencode_turn import Message, Part, Row
 from agentctl.model import Problem, Tokens
-from agentctl.stores import Torn, modified_since, moment, names, read_json, text_or_none, whole_number
+from agentctl.stores import Torn, amount, modified_since, moment, names, read_json, text_or_none, total
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ class Folder:
                 cached.get("write"),
                 tokens.get("reasoning"),
             )
-            counts = [count + (whole_number(value) or 0) for count, value in zip(counts, values, strict=True)]
-            cost += paid if isinstance(paid, (int, float)) else 0.0
+            counts = [count + total([value]) for count, value in zip(counts, values, strict=True)]
+            cost += amount(paid) or 0.0
         return (Tokens(*counts), round(cost, 10)) if any(counts) else (None, None)
 
 

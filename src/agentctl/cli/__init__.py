@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
     except AgentctlError as error:
         if os.environ.get("AGENTCTL_DEBUG"):
             raise
-        print(f"agentctl: {error}", file=sys.stderr)
+        print(f"agentctl: {shown(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -82,9 +82,16 @@ def run(argv: list[str]) -> int:
         if os.environ.get("AGENTCTL_DEBUG"):
             raise
         path = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
-        what = f"{type(error).__name__}: {error}{path}"
+        what = shown(f"{type(error).__name__}: {error}{path}")
         print(f"agentctl: {what}; run again with AGENTCTL_DEBUG=1 and report what it shows", file=sys.stderr)
         return 1
+
+
+def shown(error: object) -> str:
+    """A message names paths and ids, which come from files: no terminal obeys it. It may have several lines."""
+    from agentctl.cli.output import plain
+
+    return "\n".join(plain(line) for line in str(error).split("\n"))
 
 
 def sweep() -> None:
