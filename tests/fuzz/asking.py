@@ -85,7 +85,10 @@ class Asker:
     def _ask(self, our_files: bool) -> None:
         rows = self._run(*EVERYTHING, "--json").get("sessions", [])
         others = list(ABOUT_ALL) + list(OF_OUR_FILES) * 3 * our_files
-        for _ in range(2):
+        launched = [row["id"] for row in rows if row["launch_id"] and row["id"]]
+        if our_files and launched and self._rng.random() < 0.3:
+            self._run("status", "--", self._rng.choice(launched))  # nothing else shows how its hooks ended
+        for _ in range(self._rng.choice((1, 2))):
             if rows and self._rng.random() < 0.75:
                 row = self._rng.choice(rows)
                 if row["id"]:

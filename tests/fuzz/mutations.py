@@ -281,11 +281,11 @@ def structure(data: bytes, rng: Random, others: Sequence[bytes]) -> bytes:
     for at in order[:20]:
         try:
             value = json.loads(found[at])
+            if isinstance(value, (dict, list)):
+                found[at] = write(mutate_value(value, rng), rng)
+                break
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, (dict, list)):
-            found[at] = write(mutate_value(value, rng), rng)
-            break
     return "\n".join(found).encode(errors="surrogatepass")
 
 

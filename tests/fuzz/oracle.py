@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentctl.cli.output import SCHEMA
 from agentctl.model import ALIVE, PROCESS_WORDS, STATUS_WORDS, TURN_WORDS, Session, status_word
+from agentctl.processes import Processes
 from agentctl.world import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from agentctl.processes import Processes
 
 MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 FIELDS = frozenset(Session._fields) - {"rule", "rejected", "store", "path"}  # type: ignore[attr-defined]
@@ -28,6 +27,7 @@ NEEDED = ("id", "agent", "status", "process", "turn")
 TIMES = ("started_at", "updated_at", "ended_at")
 ROLES = ("user", "assistant", "tool", "result", "note")
 LARGEST = 2**64  # what any reader of our JSON can take for a number
+NOBODY = Processes("boot", ())  # where no process is spoken of
 SAID_OF_A_FAULT = "run again with AGENTCTL_DEBUG=1"
 STALLED = "did not answer within"
 

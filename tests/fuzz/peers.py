@@ -95,7 +95,7 @@ def codex_daemon(world: FixtureWorld, rng: Random) -> Iterator[str]:
     if not whole:
         texts[at] = mutations.mutate(texts[at], rng, texts)
     said = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n" + b"".join(
-        frame(text, rng.choice((0x81, 0x81, 0x81, 0x01, 0x89))) if not whole else frame(text) for text in texts
+        frame(text, rng.choice((0x01, 0x89, 0x88, 0x02)) if rng.random() < 0.03 else 0x81) for text in texts
     )
     if whole:
         said = rng.choice((mutations.flip, mutations.cut, mutations.insert, mutations.overwrite))(said, rng, ())
@@ -162,6 +162,23 @@ def real_ids(world: FixtureWorld) -> list[str]:
             return [id for (id,) in connection.execute("select id from session order by id")]
     except sqlite3.Error:
         return []
+
+
+@contextmanager
+def opencode_log(world: FixtureWorld, rng: Random) -> Iterator[str]:
+    """Each process stands at the end of a line of the log, however that was damaged; or anywhere."""
+
+    def positions(process: object, path: str) -> list[int]:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            return []
+        ends = [data.rfind(b"\n", 0, rng.randrange(len(data) + 1)) + 1, data.rfind(b"\n") + 1, len(data), 10**15]
+        return [rng.choice((ends[1], ends[1], ends[1], *ends))] * rng.choice((1, 1, 2))
+
+    with mock.patch.object(world.processes, "_read_positions", positions):
+        yield "at the end of a line"
 
 
 # Programs that print

@@ -102,7 +102,7 @@ class Kernel:
         def snapshot(names: frozenset[str]) -> Processes:
             found = real(names)
             seen.append(found)
-            for row in list(found.living()):
+            for row in list(found.living()) if len(seen) == 1 else ():
                 found.details(row)
                 found.open_files(row)
                 found.positions(row, str(base / "home/data/opencode/log/opencode.log"))

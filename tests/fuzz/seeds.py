@@ -107,9 +107,10 @@ def add(
     table.add(pid, start, parent, comm, "S", Details(argv, f"/usr/bin/{comm}", cwd, env, os.getuid(), (pid,)))
 
 
-def our_launch(folder: Path, id: str, agent: str, session: str | None, number: int, output: str | None) -> None:
+def launch_facts(id: str, agent: str, session: str | None, number: int) -> dict[str, Any]:
+    """launch.json, as a runner writes it."""
     pid, start = 500 + number, 7000 + number
-    facts = {
+    return {
         "id": id,
         "agent": agent,
         "argv": [agent, "-p", "-"],
@@ -133,9 +134,12 @@ def our_launch(folder: Path, id: str, agent: str, session: str | None, number: i
         "child": f"{BOOT}:{pid}:{start}",
         "pid_namespace": "pid:[4026531836]",
     }
+
+
+def our_launch(folder: Path, id: str, agent: str, session: str | None, number: int, output: str | None) -> None:
     usage = {"utime": 0.2, "stime": 0.1, "maxrss": 9000}
-    ended: dict[str, Any] = {"key": f"{BOOT}:{pid}:{start}", "comm": agent, "at": AT, "rusage": usage}
-    put(folder / "launch.json", facts)
+    ended: dict[str, Any] = {"key": f"{BOOT}:{500 + number}:{7000 + number}", "comm": agent, "at": AT, "rusage": usage}
+    put(folder / "launch.json", launch_facts(id, agent, session, number))
     put(folder / "exits.jsonl", [{**ended, "exit_code": 0, "direct": False}, {**ended, "signal": "SIGKILL"}])
     if number:
         put(folder / "exits.jsonl", [{**ended, "exit_code": 3, "direct": True, "error": None}])

@@ -9,7 +9,7 @@ from unittest import mock
 
 from agentctl.agents import claude_files, codex_socket
 from agentctl.model import Details
-from tests.fuzz import mutations, peers, proc, seeds
+from tests.fuzz import mutations, parsers, peers, proc, seeds
 from tests.fuzz.asking import Asked, Asker, table_of
 from tests.fuzz.trees import Tree, is_plain
 from tests.worlds import FIXTURES, FixtureWorld, rebuild, states
@@ -52,7 +52,7 @@ class Files:
         self._makes = makes
         self._patterns = patterns
         self._our_files = our_files
-        self._peer = peer  # what the other end of a socket says, damaged, in place of files
+        self._peer = peer  # what else is not as it was: what the other end of a socket says, where a writer stands
         self._homes: dict[tuple[Path, int], Home] = {}
 
     def _home(self, folder: Path, rng: Random) -> Home:
@@ -106,6 +106,17 @@ def surroundings(world: FixtureWorld, table: Processes, *, real_socket: bool = F
         nullcontext() if real_socket else answers,
     ):
         yield
+
+
+class Lines:
+    """One line, by the function that takes it apart."""
+
+    def __init__(self) -> None:
+        self._parsers = parsers.Lines()
+
+    def run(self, folder: Path, rng: Random) -> Result:
+        what, failures = self._parsers.case(rng)
+        return Result([what], Asked(0, failures))
 
 
 class Reader:
@@ -183,7 +194,8 @@ def demo(folder: Path) -> FixtureWorld:
     return seeds.demo_home(folder / "home")
 
 
-CLAUDE, CODEX, OPENCODE = fixtures("claude", "claude-2.1.325"), fixtures("codex"), fixtures("opencode")
+CLAUDE, CODEX = fixtures("claude", "claude-2.1.325"), fixtures("codex")
+LOGGED = fixtures("opencode", having="proc.json")
 
 # name: (weight, target). The weights are shares of all cases.
 TARGETS: dict[str, tuple[int, Target]] = {
@@ -194,8 +206,8 @@ TARGETS: dict[str, tuple[int, Target]] = {
     "codex socket": (6, Files(fixtures("codex", having="api.txt"), peer=peers.codex_daemon)),
     "opencode database": (12, Files(fixtures("opencode", having="opencode.db"), "opencode.db", "opencode.db-wal")),
     "opencode json": (6, Files(fixtures("opencode", having="storage"), "storage/session/*/*", "storage/*/*/*")),
-    "opencode log": (4, Files(fixtures("opencode", having="opencode.log"), "opencode.log")),
-    "opencode http": (6, Files(fixtures("opencode", having="proc.json"), peer=peers.opencode_server)),
+    "opencode log": (4, Files(LOGGED, "opencode.log", peer=peers.opencode_log)),
+    "opencode http": (6, Files(LOGGED, peer=peers.opencode_server)),
     "demo": (6, Files([demo], "data/agentctl-demo/sessions/*/*", our_files=True)),
     "launch record": (6, Files([demo], "launches/*/launch.json", our_files=True)),
     "exits": (3, Files([demo], "launches/*/exits.jsonl", our_files=True)),
@@ -206,7 +218,7 @@ TARGETS: dict[str, tuple[int, Target]] = {
     "cache": (3, Files([demo], "cache/agentctl/*", our_files=True)),
     "packages": (1, Files([demo], "package/package.json", our_files=True)),
     "process table": (8, proc.Kernel()),
+    "lines": (50, Lines()),
     "git": (2, Reader(peers.GIT, peers.read_git)),
     "github": (1, Reader(peers.GITHUB, peers.read_github)),
 }
-CLASSES = ("stores", "our files", "kernel", "peers")

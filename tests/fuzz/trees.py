@@ -141,7 +141,7 @@ def kind_of(path: Path) -> int:
     """Of what stands there itself; 0: nothing."""
     try:
         return stat.S_IFMT(path.lstat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # no such name, or no way to it
         return 0
 
 
