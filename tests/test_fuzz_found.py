@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentctl import cli, config, launched, roots, sessions, stores
-from agentctl.agents import codex, codex_socket, opencode_db, opencode_json, opencode_log
+from agentctl.agents import codex, codex_rollout, codex_socket, opencode_db, opencode_json, opencode_log
 from agentctl.agents.opencode_turn import Row
 from agentctl.cli import list as list_verb
 from agentctl.cli import output
@@ -239,6 +239,14 @@ def test_a_line_without_an_end_has_its_end_behind_it(tmp_path: Path) -> None:
     path.write_bytes(b"{}\n")
     os.truncate(path, 1 << 40)
     assert stores.end_of_lines(str(path), 1 << 20)[1] == 1 << 40
+
+
+def test_of_calls_without_an_end_the_newest_are_kept(tmp_path: Path) -> None:
+    call = {"type": "function_call", "name": "exec_command"}
+    lines = [{"type": "response_item", "payload": {**call, "call_id": str(number)}} for number in range(3000)]
+    seeds.put(tmp_path / "rollout", [{"type": "event_msg", "payload": {"type": "task_started"}}, *lines])
+    pending = codex_rollout.read_tail(str(tmp_path / "rollout")).pending
+    assert (pending[0][0], pending[-1][0], len(pending)) == ("2000", "2999", codex_rollout.MOST_PENDING)
 
 
 # Terminals

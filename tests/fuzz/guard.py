@@ -77,7 +77,7 @@ class Guard:
         if event == "open":
             bad = isinstance(words[2], int) and bool(words[2] & WRITES) and not self._may_write(words[0])
         elif event.startswith(CHANGES):
-            bad = not self._may_write(words[0])
+            bad = not self._may_write(words[1] if event.startswith("shutil.copy") else words[0])
         elif event in ("socket.connect", "socket.sendto", "socket.bind"):
             bad = int(words[0].family) != 1 and not (isinstance(words[1], tuple) and words[1][0] == "127.0.0.1")
         elif event in ("socket.getaddrinfo", "socket.gethostbyname"):

@@ -7,6 +7,7 @@ import socket
 import struct
 import traceback
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -14,6 +15,7 @@ from agentctl import commands, github, worktrees
 from agentctl.agents import opencode_api
 from agentctl.errors import AgentctlError
 from tests.fuzz import mutations, oracle
+from tests.fuzz.trees import is_plain
 from tests.worlds import FIXTURES
 
 if TYPE_CHECKING:
@@ -169,11 +171,9 @@ def opencode_log(world: FixtureWorld, rng: Random) -> Iterator[str]:
     """Each process stands at the end of a line of the log, however that was damaged; or anywhere."""
 
     def positions(process: object, path: str) -> list[int]:
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError:
+        if not is_plain(Path(path)):
             return []
+        data = Path(path).read_bytes()
         ends = [data.rfind(b"\n", 0, rng.randrange(len(data) + 1)) + 1, data.rfind(b"\n") + 1, len(data), 10**15]
         return [rng.choice((ends[1], ends[1], ends[1], *ends))] * rng.choice((1, 1, 2))
 

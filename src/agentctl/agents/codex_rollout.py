@@ -26,6 +26,7 @@ INTERESTING = (
     b'"custom_tool_call"',
     b'"custom_tool_call_output"',
 )
+MOST_PENDING = 1000  # calls without an output: the newest ones say what a turn is at
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 COUNTED = (
@@ -102,7 +103,7 @@ def read_tail(path: str) -> Tail:
             if subtype in OUTPUTS:
                 answered.add(call_id)
                 refused += is_refusal(payload)
-            elif subtype in CALLS and call_id not in answered:
+            elif subtype in CALLS and call_id not in answered and len(pending) < MOST_PENDING:
                 pending.append((call_id, str(payload.get("name")), describe_call(payload)))
         elif kind == "event_msg" and subtype in ("task_complete", "turn_aborted"):
             closed.setdefault(str(payload.get("turn_id")), payload)
