@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint torture mutants lab bench screenshot clean
+.PHONY: help demo test lint torture mutants fuzz lab bench screenshot clean
 
 help:  ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ endif
 
 mutants: $(READY)  ## takes each defence out and looks that the torture suite goes red: [ONLY=name] [WRITE=1: its part of docs/torture.md]
 	$(BIN)/python -m tests.mutants $(if $(WRITE),--write) $(ONLY)
+
+fuzz: $(READY)  ## damaged files of every kind through the real query path: [N=100000] [SEED=1] [ONLY=target] [REPLAY=case]
+	scripts/contained $(BIN)/python -m tests.fuzz --n $(or $(N),100000) --seed $(or $(SEED),1) \
+	  $(if $(ONLY),--only "$(ONLY)") $(if $(REPLAY),--replay $(REPLAY))
 
 lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1]
 	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \

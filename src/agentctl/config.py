@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from agentctl.errors import UsageError
+from agentctl.stores import read_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PRICED = ("input", "output", "cache_read", "cache_write")
+LIMIT = 1024 * 1024
 
 
 def config_path(env: Mapping[str, str]) -> str:
@@ -27,17 +29,19 @@ def cache_folder(env: Mapping[str, str]) -> str:
 def load(env: Mapping[str, str]) -> dict[str, Any]:
     path = config_path(env)
     try:
-        with open(path, "rb") as file:
-            import tomllib
-
-            try:
-                return tomllib.load(file)
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise UsageError(f"{path}: {error}; correct it or remove it") from error
+        data = read_bytes(path, LIMIT)
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; make it readable or remove it") from error
+        raise UsageError(f"{path}: {error.strerror or error}; make it readable or remove it") from error
+    if len(data) == LIMIT:
+        raise UsageError(f"{path}: too long to be a configuration; correct it or remove it")
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}; correct it or remove it") from error
 
 
 def stores(env: Mapping[str, str]) -> dict[str, list[str]]:
@@ -50,8 +54,18 @@ def stores(env: Mapping[str, str]) -> dict[str, list[str]]:
         paths = [paths] if isinstance(paths, str) else paths
         if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
             raise UsageError(f"{config_path(env)}: stores.{agent} must be a list of paths")
+        if not all(map(is_path, paths)):
+            raise UsageError(f"{config_path(env)}: stores.{agent}: no file system can have a path with a NUL in it")
         found[agent] = [os.path.expanduser(path) for path in paths]
     return found
+
+
+def is_path(text: str) -> bool:
+    """Can a file system have this?"""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 # What a launch starts from

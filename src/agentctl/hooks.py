@@ -13,6 +13,7 @@ import time
 
 from agentctl import stores
 from agentctl.errors import AgentctlError
+from agentctl.launches import exit_code
 from agentctl.model import Value
 from agentctl.private import sync_folder
 from agentctl.stores import moment, text_or_none
@@ -288,10 +289,10 @@ def results(folder: str) -> list[Ran]:
 
 
 def parse(line: dict[str, object]) -> Ran:
-    code, said = line.get("exit_code"), line.get("last_lines")
+    said = line.get("last_lines")
     return Ran(
         name=text_or_none(line.get("name")) or "?",
-        exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        exit_code=exit_code(line.get("exit_code")),
         timed_out=line.get("timed_out") is True,
         at=moment(line.get("at")),
         last_lines=tuple(word for word in said if isinstance(word, str)) if isinstance(said, list) else (),

@@ -20,7 +20,7 @@ from agentctl import stores
 from agentctl.errors import NotFound, Refused
 from agentctl.model import Exit, Launch, Problem, ProcessKey, Value
 from agentctl.private import make_private, not_ours
-from agentctl.stores import moment, text_or_none, whole_number
+from agentctl.stores import amount, moment, text_or_none, whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def parse(id: str, facts: dict[str, Any], path: str) -> Launch:
         repository=text_or_none(facts.get("repository")),
         slot=text_or_none(facts.get("slot")),
         session_id=text_or_none(facts.get("session_id")),
-        time_limit=float(limit) if isinstance(limit, (int, float)) and 0 < limit < 1e12 else None,
+        time_limit=amount(limit) or None,
         path=path,
     )
 
@@ -237,15 +237,20 @@ def exits_in(folder: str) -> list[Exit]:
     return [parse_exit(line) for line in map(stores.decode, reversed(lines)) if line is not None]
 
 
+def exit_code(value: object) -> int | None:
+    """As the kernel has them; what a shell makes of a signal fits in, too."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 256 else None
+
+
 def parse_exit(line: dict[str, Any]) -> Exit:
-    code, usage = line.get("exit_code"), line.get("rusage")
+    usage = line.get("rusage")
     usage = usage if isinstance(usage, dict) else {}
-    times = [usage.get("utime"), usage.get("stime")]
-    numbers = [time for time in times if isinstance(time, (int, float)) and 0 <= time < 1e12]
+    times = [amount(usage.get("utime")), amount(usage.get("stime"))]
+    numbers = [time for time in times if time is not None]
     return Exit(
         key=ProcessKey.parse(line.get("key")),
         comm=text_or_none(line.get("comm")),
-        exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        exit_code=exit_code(line.get("exit_code")),
         signal=text_or_none(line.get("signal")),
         at=moment(line.get("at")),
         direct=line.get("direct") is True,

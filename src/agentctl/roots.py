@@ -44,7 +44,7 @@ def recall(env: Mapping[str, str]) -> dict[str, list[str]]:
     except (OSError, stores.Torn):
         return {}
     return {
-        str(agent): [path for path in paths if isinstance(path, str) and os.path.isabs(path)]
+        agent: [path for path in paths if isinstance(path, str) and os.path.isabs(path) and config.is_path(path)]
         for agent, paths in table.items()
         if isinstance(paths, list)
     }

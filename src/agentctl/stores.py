@@ -10,10 +10,11 @@ import json
 import os
 import stat
 import time
+from errno import ENOENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 DECODER = json.JSONDecoder()
@@ -25,6 +26,8 @@ TOO_LONG = b"(too long to be read)"  # stands for what was passed over
 ID_LENGTH = 200
 TORN_TRIES = 4
 TORN_PAUSE = 0.004
+DEEPEST = 500  # brackets inside of each other: whoever shows or compares a value recurses, and Python gives up at 1000
+LARGEST = 10**15  # of tokens, and of money
 LATEST_MOMENT = 253402214400.0  # 9999-12-31: the last day that every clock and time zone can show
 
 
@@ -37,7 +40,10 @@ class Torn(ValueError):
 
 
 def open_regular(path: str) -> int:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except ValueError:  # a NUL or half a character: an id that somebody wrote into a file became part of this path
+        raise FileNotFoundError(ENOENT, "no file can have this name", path) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise NotRegular(f"not a regular file: {path}")
@@ -72,7 +78,7 @@ def read_json(path: str) -> dict[str, Any]:
             continue
         except RecursionError:
             break
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not is_too_deep(value, text.count("[") + text.count("{")):
             return value
         break
     raise Torn(f"not a JSON object: {path}")
@@ -84,7 +90,26 @@ def decode(line: bytes | str) -> dict[str, Any] | None:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    text = (b"[", b"{") if isinstance(line, bytes) else ("[", "{")
+    return None if is_too_deep(value, sum(map(line.count, text))) else value  # type: ignore[arg-type]
+
+
+def is_too_deep(value: object, brackets: int) -> bool:
+    """`brackets`: how many its text has; nearly always too few to be looked at any further."""
+    if brackets <= DEEPEST:
+        return False
+    front = [value]
+    for _ in range(DEEPEST):
+        below: list[object] = []
+        for one in front:
+            inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+            below += [other for other in inner if isinstance(other, (dict, list))]
+        if not below:
+            return False
+        front = below
+    return True
 
 
 def lines_backward(path: str, limit: int, end: int | None = None, *, tell: bool = False) -> Iterator[bytes]:
@@ -148,13 +173,16 @@ def lines_forward(path: str, limit: int, chunk: int | None = None) -> Iterator[b
         os.close(fd)
 
 
-def end_of_lines(path: str) -> tuple[int, int]:
-    """(inode, the offset behind the last whole line): from where lines_since() goes on."""
+def end_of_lines(path: str, limit: int) -> tuple[int, int]:
+    """(inode, the offset behind the last whole line): from where lines_since() goes on. Where the last `limit` bytes
+    are one line, its end, wherever that will be: it is too long to be read."""
     fd = open_regular(path)
     try:
         found = os.fstat(fd)
         position = found.st_size
         while position > 0:
+            if found.st_size - position >= limit:
+                return found.st_ino, found.st_size
             size = min(CHUNK, position)
             newline = os.pread(fd, size, position - size).rfind(b"\n")
             if newline >= 0:
@@ -245,7 +273,7 @@ def names(folder: str) -> list[str]:
     """The names in a folder; none if it is not there. Any other failure is the caller's to report."""
     try:
         return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name that no file system can have
         return []
 
 
@@ -304,6 +332,17 @@ def is_session_id(text: str) -> bool:
         and not text.startswith(("-", "."))
         and not any(char in "/\\" or char.isspace() for char in text)
     )
+
+
+def amount(value: object) -> float | None:
+    """Money, or what else was counted, as files hold it: not below nothing, not without an end."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < LARGEST else None  # type: ignore[arg-type, operator]
+
+
+def total(values: Iterable[object]) -> int:
+    """The sum of what are counts among these."""
+    return sum(int(found) for found in map(amount, values) if found is not None)
 
 
 def text_or_none(value: object) -> str | None:

@@ -7,7 +7,7 @@ file's age says anything. What counts is T: the last user or assistant record of
 from __future__ import annotations
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
-from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.stores import TOO_LONG, amount, decode, lines_backward, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
         elif kind in ("cost-state", "last-prompt"):
             if not anchored:
                 ended_with.add(kind)
-            if kind == "cost-state" and tail.cost_usd is None and isinstance(record.get("totalCostUSD"), (int, float)):
-                tail = tail._replace(cost_usd=float(record["totalCostUSD"]))
+            if kind == "cost-state" and tail.cost_usd is None:
+                tail = tail._replace(cost_usd=amount(record.get("totalCostUSD")))
         elif kind == "attachment" and not decided:
             attachment = record.get("attachment")
             max_turns = max_turns or (isinstance(attachment, dict) and attachment.get("type") == "max_turns_reached")

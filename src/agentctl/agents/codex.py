@@ -402,13 +402,14 @@ class Store:
         return self._observe_open_turn(link, record, process, processes)
 
     def _observe_answer(self, link: Link, record: Record | None, status: dict[str, Any]) -> Link:
-        kind, flags = status.get("type"), status.get("activeFlags")
-        said = Evidence("api", f"its daemon says {kind} {' '.join(map(str, flags or ()))}".strip(), pid=link.key.pid)
+        kind, listed = status.get("type"), status.get("activeFlags")
+        flags = [str(flag) for flag in listed] if isinstance(listed, list) else []
+        said = Evidence("api", f"its daemon says {kind} {' '.join(flags)}".strip(), pid=link.key.pid)
         link = link._replace(evidence=(*link.evidence, said))
         asks = f": {record.pending}" if record and record.pending else ""
-        if kind == "active" and flags and "waitingOnApproval" in flags:
+        if kind == "active" and "waitingOnApproval" in flags:
             return link._replace(turn=WAITING, waiting_for=f"approval{asks}")
-        if kind == "active" and flags and "waitingOnUserInput" in flags:
+        if kind == "active" and "waitingOnUserInput" in flags:
             return link._replace(turn=WAITING, waiting_for=f"input{asks}")
         if kind == "active":
             return link._replace(turn=WORKING)

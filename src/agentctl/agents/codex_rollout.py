@@ -27,8 +27,16 @@ INTERESTING = (
     b'"custom_tool_call"',
     b'"custom_tool_call_output"',
 )
+MOST_PENDING = 1000  # calls without an output: the newest ones say what a turn is at
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
+COUNTED = (
+    "input_tokens",
+    "output_tokens",
+    "cached_input_tokens",
+    "cache_write_input_tokens",
+    "reasoning_output_tokens",
+)
 REFUSED_MARKS = ("reject command", "rejected by user")
 REFUSED_BYTES = tuple(mark.encode() for mark in REFUSED_MARKS)
 BEGINNING = 256  # of a line
@@ -114,7 +122,7 @@ def walk_back(path: str, *, brief: bool) -> Tail | None:
             if subtype in OUTPUTS:
                 answered.add(call_id)
                 refused += is_refusal(payload)
-            elif subtype in CALLS and call_id not in answered:
+            elif subtype in CALLS and call_id not in answered and len(pending) < MOST_PENDING:
                 pending.append((call_id, str(payload.get("name")), describe_call(payload)))
         elif kind == "event_msg" and subtype in ("task_complete", "turn_aborted"):
             closed.setdefault(str(payload.get("turn_id")), payload)

@@ -15,6 +15,8 @@ import socket
 import struct
 import time
 
+from agentctl.stores import decode
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +56,7 @@ def ask(path: str, ids: Iterable[str], seconds: float = 1.0) -> tuple[int | None
                 if status := connection.status(id):
                     found[id] = status
             return connection.peer, found
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, ValueError, RecursionError, struct.error) as error:
         raise Unanswered(str(error) or type(error).__name__) from error
 
 
@@ -78,7 +80,7 @@ def interrupt(path: str, id: str, pid: int, seconds: float) -> None:
                 time.sleep(PROBE)
             with contextlib.suppress(Failed):  # an older daemon, without experiments
                 connection.call("thread/backgroundTerminals/clean", {"threadId": id})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+    except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError, struct.error) as error:
         raise Unanswered(str(error) or type(error).__name__) from error
 
 
@@ -215,6 +217,7 @@ class Connection:
             if opcode in (9, 10):
                 continue
             data += part
+            if len(data) > MESSAGE_LIMIT:
+                raise ValueError("its answer is too long")
             if first & 128:
-                value = json.loads(data)
-                return value if isinstance(value, dict) else {}
+                return decode(data) or {}

@@ -19,7 +19,7 @@ STEP = 16 * 1024 * 1024
 
 def newest(path: str, count: int, parse: Parse) -> Page:
     """The last `count` messages, from the end of the file: a transcript of any size opens at once."""
-    cursor = end_of_lines(path)  # first: what is added meanwhile is shown next, not lost
+    cursor = end_of_lines(path, BACK_LIMIT)  # first: what is added meanwhile is shown next, not lost
     found: list[Message] = []
     if count > 0:
         for line in lines_backward(path, BACK_LIMIT, end=cursor[1]):

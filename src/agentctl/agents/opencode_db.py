@@ -7,11 +7,11 @@ A column of SQLite can hold anything, whatever its type: an odd value is the mat
 
 from __future__ import annotations
 
-import json
 import os
+import time
 
 from agentctl.agents.opencode_turn import Message, Part, Row, model_of
-from agentctl.stores import moment, open_regular, text_or_none
+from agentctl.stores import decode, moment, open_regular, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ BUSY = 0.2  # seconds to wait for a writer; readers of a write-ahead log hardly 
 COPY_LIMIT = 256 * 1024 * 1024
 PARTS = 400  # of one message
 RECENT_MESSAGES = 64
+LARGEST = 1e15  # of all that can be counted here
+PATIENCE = 1.0  # seconds for one query
+STEPS = 20_000  # of SQLite's machine, between two looks at the clock
+MOST_ROWS = 100_000
+LONGEST = 64 * 1024 * 1024  # bytes of one value
+OUT_OF_REACH = (8, 14)  # SQLITE_READONLY, SQLITE_CANTOPEN
 LAST_ID = "\U0010ffff"
 SESSION = ("id", "parent_id", "directory", "title", "version", "model", "time_created", "time_updated")
 # Of a large value only what is never looked at is left out: whole files before and after, outputs, attachments.
@@ -43,6 +49,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._columns: frozenset[str] = frozenset()
         self._copy: TemporaryDirectory[str] | None = None
+        self._until = 0.0
 
     def __del__(self) -> None:
         self.close()
@@ -184,12 +191,11 @@ class Database:
         connection = self._open()
         if not self._columns:
             return []  # it was created this moment, and has no tables yet
-        import sqlite3
-
+        self._until = time.monotonic() + PATIENCE
         try:
-            return connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise Unreadable(f"{self.path}: {error}") from error
+            return connection.execute(query, [bound(value) for value in values]).fetchmany(MOST_ROWS)
+        except broken() as error:
+            raise Unreadable(f"{self.path}: {error or type(error).__name__}") from error
 
     def _each(self, query: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """One by one: there may be more than fit into memory."""
@@ -205,32 +211,61 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            import sqlite3
-
             os.close(open_regular(self.path))
             try:
                 self._connection, self._columns = connect(self.path, "ro")
-            except sqlite3.Error as first:
+            except broken() as first:
+                if not is_out_of_reach(first):
+                    raise Unreadable(f"{self.path}: {first}") from first
                 # A write-ahead log needs its index, and this folder cannot be written: read a copy of both elsewhere.
                 try:
                     self._copy = copied(self.path)
                     self._connection, self._columns = connect(os.path.join(self._copy.name, "copy.db"), "rw")
-                except sqlite3.Error as error:
+                except broken() as error:
                     raise Unreadable(f"{self.path}: {first}, and a copy of it: {error}") from error
+            self._connection.set_progress_handler(self._is_late, STEPS)
         return self._connection
+
+    def _is_late(self) -> bool:
+        """A view can have rows without an end, and a damaged page a cycle: then the query is ended."""
+        return time.monotonic() > self._until
+
+
+def broken() -> tuple[type[Exception], ...]:
+    """What SQLite raises for a damaged file. Also while it puts its message together from what stands in there."""
+    import sqlite3
+
+    return (sqlite3.Error, UnicodeError, MemoryError, OverflowError)
+
+
+def is_out_of_reach(error: Exception) -> bool:
+    """Not damaged, but on a disk that cannot be written."""
+    import sqlite3
+
+    code = getattr(error, "sqlite_errorcode", OUT_OF_REACH[0])
+    return isinstance(error, sqlite3.OperationalError) and code & 0xFF in OUT_OF_REACH
+
+
+def bound(value: object) -> object:
+    """A value as SQLite takes it. What is no Unicode (half a character in somebody's JSON, a byte in the name of a
+    folder) is in no row of it."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def connect(path: str, mode: str) -> tuple[sqlite3.Connection, frozenset[str]]:
     """A connection that was tried, and the columns of its table of sessions: they differ by version."""
     import sqlite3
 
-    name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    name = quoted(path)
     # Several threads of one query use it, one after the other.
     connection = sqlite3.connect(f"file:{name}?mode={mode}", uri=True, timeout=BUSY, check_same_thread=False)
     connection.text_factory = lambda text: text.decode(errors="replace")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
     try:
+        connection.execute("pragma cell_size_check = on")
+        connection.execute("pragma trusted_schema = off")
         columns = connection.execute("select name from pragma_table_info('session')").fetchall()
-    except sqlite3.Error:
+    except broken():
         connection.close()
         raise
     return connection, frozenset(name for (name,) in columns)
@@ -263,12 +298,14 @@ def stamps(path: str) -> list[tuple[int, int]]:
     return [(found.st_mtime_ns, found.st_size) for found in map(os.stat, files)]
 
 
+def quoted(path: str) -> str:
+    """As the path of a URI, byte by byte: a folder may have a name that is no Unicode."""
+    plain = b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    return "".join(chr(byte) if byte in plain else f"%{byte:02x}" for byte in os.fsencode(path))
+
+
 def decoded(text: object) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text) if isinstance(text, (str, bytes)) else None
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return decode(text) if isinstance(text, (str, bytes)) else None
 
 
 def texts(rows: list[tuple[Any, ...]]) -> list[str]:

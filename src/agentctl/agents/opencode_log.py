@@ -33,6 +33,7 @@ SESSION = re.compile(
     rb'(?:loop|process|cancel|stream|"exiting loop"|"stream error")(?: providerID=\S+ modelID=\S+)?'
     rb" session\.id=(ses_\w+)"
 )
+SESSION_ID = re.compile(r"ses_\w+", re.ASCII)  # no other is in a log
 CREATED = re.compile(rb"created id=(ses_\w+) ")
 ASKING = re.compile(rb"asking id=(?:per|que)_")
 ALLOWED = re.compile(
@@ -88,9 +89,10 @@ class Tail:
     def runs_since(self, id: str, since: float) -> set[str]:
         """The runs that say, at or after this moment, that they work on this session."""
         data = self._read()
-        runs = set()
+        runs: set[str] = set()
         end = len(data)
-        while (found := data.rfind(id.encode(), 0, end)) >= 0:
+        name = id.encode(errors="surrogateescape") if SESSION_ID.fullmatch(id) else None
+        while name and (found := data.rfind(name, 0, end)) >= 0:
             start = data.rfind(b"\n", 0, found) + 1
             line = data[start : data.find(b"\n", found)]
             end = start

@@ -96,12 +96,16 @@ def run(argv: list[str]) -> int:
 
 
 def complain(message: str) -> None:
-    """What failed may quote what an agent, a file or the caller wrote: none of it is obeyed by a terminal."""
+    print(f"agentctl: {shown(message)}", file=sys.stderr)
+
+
+def shown(error: object) -> str:
+    """What failed may quote what an agent, a file or the caller wrote: no terminal obeys it, and no key is in it. Of
+    several lines, perhaps."""
     from agentctl.cli.output import plain
     from agentctl.redaction import redact_text
 
-    for index, line in enumerate(redact_text(message).split("\n")):
-        print(plain(line) if index else f"agentctl: {plain(line)}", file=sys.stderr)
+    return "\n".join(plain(line) for line in redact_text(str(error)).split("\n"))
 
 
 def sweep() -> None:

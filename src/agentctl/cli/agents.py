@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from agentctl import roots
 from agentctl.agents import load_all
 from agentctl.cli import output
 from agentctl.sessions import chosen, count_stored
+from agentctl.stores import Torn, read_json, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,15 +79,11 @@ def version_of(binary: str) -> str | None:
     folder = os.path.dirname(real)
     for _ in range(6):
         try:
-            with open(os.path.join(folder, "package.json"), "rb") as file:
-                package = json.load(file)
+            return text_or_none(read_json(os.path.join(folder, "package.json")).get("version"))
         except FileNotFoundError:
             folder = os.path.dirname(folder)
-            continue
-        except (OSError, ValueError):
+        except (OSError, Torn):
             return None
-        version = package.get("version") if isinstance(package, dict) else None
-        return version if isinstance(version, str) else None
     return None
 
 
@@ -98,7 +94,7 @@ def show(row: dict[str, Any]) -> None:
             print(f"  binary  {binary['name']}: not on PATH")
             continue
         note = "" if binary["certified"] else ", not measured: judged by what its files hold"
-        version = f"version {binary['version']}{note}" if binary["version"] else "version not known"
+        version = f"version {output.plain(binary['version'])}{note}" if binary["version"] else "version not known"
         print(f"  binary  {output.tilde(binary['path'])}, {version}")
     for store in row["stores"]:
         count = f", {store['sessions']} sessions" if store["sessions"] is not None else ""

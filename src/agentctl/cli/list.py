@@ -191,6 +191,10 @@ def ordered(rows: list[Session], tree: bool) -> list[tuple[Session, str]]:
     for session in rows:
         if session.parent not in shown:
             add(session, 0)
+    placed = {(session.agent, session.id) for session, _ in found}
+    for session in rows:
+        if (session.agent, session.id) not in placed:  # below itself, or too deep: by what its store says
+            found.append((session, ""))
     return found
 
 

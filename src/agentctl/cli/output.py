@@ -7,6 +7,8 @@ import os
 import sys
 import time
 
+from agentctl.stores import LATEST_MOMENT
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,14 +34,18 @@ FIRST = ("id", "agent", "agent_version")
 
 
 def utc(moment: float | None) -> str | None:
-    """Seconds since 1970 as ISO 8601 in UTC, with milliseconds; None for what no calendar has."""
-    if moment is None:
+    """Seconds since 1970 as ISO 8601 in UTC, with milliseconds; None for what no agent can mean: a file can be of any
+    time, before 1970 and after the year 9999."""
+    if moment is None or not 0 <= moment < LATEST_MOMENT:
         return None
-    try:
-        whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
-    except (ValueError, OverflowError, OSError):
-        return None
-    return f"{whole}.{int(moment % 1 * 1000):03d}Z"
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(moment))}.{int(moment % 1 * 1000):03d}Z"
+
+
+def clock(moment: float | None) -> str:
+    """The time of day here; nothing where there is none."""
+    if moment is None or not 0 <= moment < LATEST_MOMENT:
+        return ""
+    return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
 def session_json(session: Session) -> dict[str, object]:

@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
         output.print_json({"session": output.session_json(session), "messages": messages})
         return 0
     if not page.messages and not args.follow:
-        print(f"no messages yet in {session.id}", file=sys.stderr)
+        print(f"no messages yet in {output.plain(session.id)}", file=sys.stderr)
     show(page, args.json)
     if args.follow:
         follow(session, store, page.cursor, args.json)
@@ -91,7 +91,7 @@ def follow(session: Session, store: Store, cursor: object, as_json: bool) -> Non
                     if moved is None:
                         print(f"ended: {now.status if now else 'its record is gone'}", file=sys.stderr)
                         return
-                    print(f"goes on as {moved.id}", file=sys.stderr)
+                    print(f"goes on as {output.plain(moved.id)}", file=sys.stderr)
                     session, store, cursor = moved, open_store_of(moved), None
                     continue
                 session = now
@@ -130,7 +130,7 @@ def message_json(message: Message) -> dict[str, object]:
 
 def line_of(message: Message) -> str:
     """Time, who, and the text with its further lines indented; the output of tools in brief."""
-    when = time.strftime("%H:%M:%S", time.localtime(message.at)) if message.at is not None else " " * 8
+    when = output.clock(message.at) or " " * 8
     lines = [output.plain(line) for line in message.text.split("\n")]
     if message.role == "result" and len(lines) > RESULT_LINES:
         lines = [*lines[:RESULT_LINES], f"… {len(lines) - RESULT_LINES} more lines"]

@@ -145,7 +145,7 @@ def wait_for(id: str, args: Namespace) -> int:
 def answer(session: Session, args: Namespace, what: str) -> int:
     """The id on stdout, all else on stderr."""
     if not args.json:
-        print(session.id, flush=True)
+        print(output.plain(session.id), flush=True)
     if args.on_create and session.launch_id:
         create_hook(session.launch_id, session)
     if args.json and not args.wait:

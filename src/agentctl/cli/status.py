@@ -55,7 +55,7 @@ def hook_lines(session: Session) -> list[str]:
             "took too long" if ran.timed_out else "ok" if ran.exit_code == 0 else f"failed (exit code {ran.exit_code})"
         )
         said = f": {output.plain(ran.last_lines[-1])}" if ran.exit_code != 0 and ran.last_lines else ""
-        found.append(f"{ran.name} {how}{said}")
+        found.append(f"{output.plain(ran.name)} {how}{said}")
     return found
 
 
@@ -81,12 +81,12 @@ def lines(session: Session) -> list[tuple[str, str]]:
         )
     }
     found = {
-        "id": session.id,
+        "id": output.plain(session.id),
         "status": word + (" (inferred)" if session.inferred else ""),
         "waits for": output.plain(session.waiting_for),
         "reason": output.plain(session.reason),
         "error": output.plain(session.error),
-        "agent": f"{session.agent} {session.agent_version or ''}".strip(),
+        "agent": f"{session.agent} {output.plain(session.agent_version)}".strip(),
         "process": session.process + (" (suspended)" if session.suspended else ""),
         "turn": session.turn,
         "last turn": session.last_turn if session.last_turn != session.turn else "",
@@ -100,12 +100,12 @@ def lines(session: Session) -> list[tuple[str, str]]:
         **times,
         "tokens": tokens,
         "cost": f"${session.cost_usd:.4f}" if session.cost_usd is not None else "",
-        "parent": session.parent,
-        "forked from": session.forked_from,
+        "parent": output.plain(session.parent),
+        "forked from": output.plain(session.forked_from),
         "group": output.plain(session.group),
         "slot": output.plain(session.slot),
         "launch": session.launch_id,
-        "exit": session.signal or (f"code {session.exit_code}" if session.exit_code is not None else ""),
+        "exit": output.plain(session.signal) or (f"code {session.exit_code}" if session.exit_code is not None else ""),
         "hooks": "; ".join(hook_lines(session)),
     }
     return [(name, value) for name, value in found.items() if value]

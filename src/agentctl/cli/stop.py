@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from agentctl import stopping
+from agentctl import cli, stopping
 from agentctl.cli import output
 from agentctl.errors import AgentctlError, UsageError
 
@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
         codes.append(outcome.exit_code)
         shown.append(outcome_json(outcome))
         if outcome.outcome == stopping.ERROR:
-            print(f"agentctl: {output.plain(outcome.said)}", file=sys.stderr)
+            print(f"agentctl: {cli.shown(outcome.said)}", file=sys.stderr)
         elif not args.json:
             print(line(outcome), flush=True)
     if args.json:
@@ -105,7 +105,7 @@ def line(outcome: Outcome) -> str:
     if outcome.said:
         parts.append(output.plain(outcome.said))
     if outcome.living:
-        living = (f"pid {one.pid} ({output.plain(one.comm)}): {one.why}" for one in outcome.living)
+        living = (f"pid {one.pid} ({output.plain(one.comm)}): {output.plain(one.why)}" for one in outcome.living)
         parts.append(f"still alive: {', '.join(living)}")
     if outcome.left:
         parts.append("left: " + ", ".join(f"pid {one.key.pid}, {output.plain(one.what)}" for one in outcome.left))

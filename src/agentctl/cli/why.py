@@ -53,7 +53,9 @@ def certified(session: Session) -> bool | None:
 
 
 def show(session: Session, answer: Answer) -> None:
-    print(f"{session.id}  {session.agent}  {output.coloured(output.status_cell(session), session.status)}\n")
+    print(
+        f"{output.plain(session.id)}  {session.agent}  {output.coloured(output.status_cell(session), session.status)}\n"
+    )
     if session.waiting_for:
         print(f"  waits for  {output.plain(session.waiting_for)}")
     print(f"  process    {session.process}" + (f" (pid {session.pid}, link {session.link})" if session.pid else ""))
@@ -64,9 +66,8 @@ def show(session: Session, answer: Answer) -> None:
     print(f"  inferred   {'yes: not firm' if session.inferred else 'no'}")
     if certified(session) is False:
         known = ", ".join(load(session.agent).CERTIFIED)
-        print(
-            f"  version    {session.agent_version} was not measured (measured: {known}); judged by what its files hold"
-        )
+        version = output.plain(session.agent_version)
+        print(f"  version    {version} was not measured (measured: {known}); judged by what its files hold")
     print("\nevidence")
     for fact in session.evidence:
         if fact.source == "rule" and not fact.pid:

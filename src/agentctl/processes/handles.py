@@ -93,6 +93,8 @@ def row_of(key: ProcessKey) -> Process | None:
             row = linux.parse_stat(linux.read_row(f"{linux.PROC}/{key.pid}/stat"), key.boot)
         except (FileNotFoundError, ProcessLookupError):
             return None
+        except ValueError as error:
+            raise OSError(f"the kernel's word of pid {key.pid} is not understood: {error}") from error
     else:
         from agentctl.processes import portable
 

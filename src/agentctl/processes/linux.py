@@ -14,6 +14,7 @@ KERNEL_THREAD = 0x00200000  # PF_KTHREAD in the flags of stat
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Linux allows 6 MiB for argv and environment together. Half an environment would be one with names missing.
 DETAIL_LIMIT = 8 * 1024 * 1024
+DIGITS = 20  # of 64 bits
 DELETED = " (deleted)"
 TCP_LISTEN = b"0A"
 LOOPBACK = f"{int.from_bytes(bytes((127, 0, 0, 1)), sys.byteorder):08X}:".encode()  # as net/tcp writes 127.0.0.1
@@ -37,7 +38,11 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         except PermissionError:
             unseen += 1
             continue
-        row = parse_stat(data, boot)
+        try:
+            row = parse_stat(data, boot)
+        except ValueError:
+            unseen += 1  # not understood is not absent
+            continue
         if row is not None:
             rows.append(row)
     mounts = Mounts()
@@ -62,7 +67,7 @@ def snapshot(env_names: frozenset[str]) -> Processes:
 
 
 def boot_id() -> str:
-    return read(f"{PROC}/sys/kernel/random/boot_id", 64).decode().strip()
+    return read(f"{PROC}/sys/kernel/random/boot_id", 64).decode(errors="replace").strip()
 
 
 def read(path: str, limit: int) -> bytes:
@@ -87,16 +92,29 @@ def read_row(path: str) -> bytes:
 
 
 def parse_stat(data: bytes, boot: str) -> Process | None:
-    """One row, or None for a kernel thread. comm may hold spaces, brackets and newlines: take the last ')'."""
+    """One row, or None for a kernel thread, and where it ended while it was read. comm may hold spaces, brackets and
+    newlines: take the last ')'. Raises ValueError."""
     opening, closing = data.find(b"("), data.rfind(b")")
     fields = data[closing + 2 :].split()
-    if opening < 0 or len(fields) < 20 or int(fields[6]) & KERNEL_THREAD:
+    if opening < 0 or len(fields) < 20 or whole(fields[6]) & KERNEL_THREAD:
         return None
-    pid = int(data[:opening])
+    pid = whole(data[:opening].strip())
     state = chr(fields[0][0])
     dead = state in "ZXx" and not (state == "Z" and has_living_thread(pid))
     comm = data[opening + 1 : closing].decode(errors="replace")
-    return Process(ProcessKey(boot, pid, int(fields[19])), int(fields[1]), comm, state, dead, int(fields[4]))
+    tty = whole(fields[4].removeprefix(b"-"))
+    return Process(ProcessKey(boot, pid, whole(fields[19])), whole(fields[1]), comm, state, dead, tty)
+
+
+def whole(word: bytes) -> int:
+    """A number as the kernel writes it: at most 64 bits. Raises ValueError."""
+    if not is_whole(word):
+        raise ValueError(f"not a number of the kernel: {word[:DIGITS]!r}")
+    return int(word)
+
+
+def is_whole(word: bytes) -> bool:
+    return word.isdigit() and len(word) <= DIGITS
 
 
 def has_living_thread(pid: int) -> bool:
@@ -143,7 +161,7 @@ def still_has_its_pid(process: Process) -> bool:
     """What was just read by pid belongs to this process only if this holds afterwards."""
     try:
         now = parse_stat(read(f"{PROC}/{process.pid}/stat", 4096), process.key.boot)
-    except OSError:
+    except (OSError, ValueError):
         return False
     return now is not None and now.key == process.key and not now.dead
 
@@ -191,7 +209,8 @@ def identities(path: str) -> dict[str, object]:
 def numbers_after(data: bytes, name: bytes) -> tuple[int, ...]:
     """One line of status. The name in its first line cannot feign one: the kernel writes a line break in it as \\n."""
     at = data.find(name)
-    return tuple(map(int, data[at + len(name) : data.find(b"\n", at + 1)].split())) if at >= 0 else ()
+    words = data[at + len(name) : data.find(b"\n", at + 1)].split() if at >= 0 else []
+    return tuple(whole(word) for word in words if is_whole(word))
 
 
 def open_files(process: Process) -> list[str]:
@@ -224,7 +243,7 @@ def positions(process: Process, path: str) -> list[int]:
         except OSError:
             continue  # it was closed meanwhile
         if (opened.st_dev, opened.st_ino) == (wanted.st_dev, wanted.st_ino) and info[:1] == [b"pos:"]:
-            found.append(int(info[1]))
+            found += [whole(word) for word in info[1:2] if is_whole(word)]
     return found if still_has_its_pid(process) else []
 
 
@@ -241,9 +260,10 @@ def ports(process: Process) -> list[int]:
         return []
     rows = (fields for line in lines if len(fields := line.split()) > 9)
     found = [
-        int(fields[1].partition(b":")[2], 16)
+        int(port, 16)
         for fields in rows
         if fields[3] == TCP_LISTEN and fields[1].startswith(LOOPBACK) and fields[9] in inodes
+        if len(port := fields[1].partition(b":")[2]) == 4 and all(digit in b"0123456789ABCDEF" for digit in port)
     ]
     return found if still_has_its_pid(process) else []
 
@@ -276,13 +296,16 @@ def flocks() -> dict[tuple[int, int, int], tuple[int, ...]] | None:
     found: dict[tuple[int, int, int], tuple[int, ...]] = {}
     for line in lines:
         fields = line.split()
-        if len(fields) < 6 or fields[1] != b"FLOCK" or fields[5].count(b":") != 2:  # waiters have "->" here
+        if len(fields) < 6 or fields[1] != b"FLOCK":  # waiters have "->" here
             continue
-        major, minor, inode = fields[5].split(b":")
-        identity = (int(major, 16), int(minor, 16), int(inode))
+        try:
+            major, minor, inode = fields[5].split(b":")
+            identity, holder = (int(major, 16), int(minor, 16), int(inode)), int(fields[4])
+        except ValueError:
+            continue
         holders = found.get(identity, ())
-        if int(fields[4]) not in holders:  # the list moves while it is read: a line may come twice
-            found[identity] = (*holders, int(fields[4]))
+        if holder not in holders:  # the list moves while it is read: a line may come twice
+            found[identity] = (*holders, holder)
     return found
 
 
@@ -309,6 +332,8 @@ class Mounts:
                     continue
                 dash = fields.index("-", 6)
                 major, _, minor = fields[2].partition(":")
+                if not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
+                    continue
                 options = f"{fields[5]},{fields[dash + 3]}" if len(fields) > dash + 3 else fields[5]
                 found.append((unescape(fields[4]), int(major), int(minor), fields[dash + 1], options))
             # Of two mounts on one point the later one is on top.
