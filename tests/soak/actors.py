@@ -88,6 +88,8 @@ class Launch(Actor):
             stage.fail("let in where another works", f"{life.mark} beside {other.id}", other)
         if done.code == 4 and stage.free_throughout(life.directory, done.since, done.until, life):
             stage.notices[f"refused: {starting_reason(done.err)}"] += 1
+        if done.code not in (0, 4) and kind != FAILED and not stage.world.was_full(done.since, done.until):
+            stage.notices[f"launch failed: {starting_reason(done.err)}"] += 1
         return f"launch {life.agent}, exit {done.code}"
 
 
@@ -159,7 +161,7 @@ class ByHand(Actor):
 class Turn(Actor):
     """A session at its prompt gets one, or its turn goes on."""
 
-    weight = 16
+    weight = 30
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
         life = stage.pick(rng, can_do)
@@ -225,7 +227,7 @@ class Leave(Actor):
                 if isinstance(life, Standin):
                     life.leave()
                 elif isinstance(life, DemoLife):
-                    life.may_end()
+                    life.may_leave()
                     life.type("\x04")
                     life.await_end()
             return "leaves"
@@ -253,7 +255,7 @@ class Stop(Actor):
 def stop(stage: Stage, life: Life, *more: str, grace: str = "2s") -> str:
     was_alive = life.alive
     if was_alive:
-        life.may_end()
+        life.may_leave()
     done = stage.world.run("stop", life.id or "", "--grace", grace, *more)
     stage.world.note(f"stop {life.id}: exit {done.code}: {(done.out + done.err).strip()}")
     if done.crashed:
@@ -290,7 +292,7 @@ class StopGroup(Actor):
                     held.callback(life.lock.release)
                     mine.append(life)
             for life in mine:
-                life.may_end()
+                life.may_leave()
             done = stage.world.run("stop", "--group", group, "--grace", "2s")
             stage.world.note(f"stop --group {group}: exit {done.code}: {done.out.strip()}")
             if done.crashed:

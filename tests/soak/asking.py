@@ -14,8 +14,9 @@ from tests.torture.world import differences
 if TYPE_CHECKING:
     from tests.soak.lives import Life
     from tests.soak.stage import Stage
+    from tests.soak.world import Done
 
-PLAIN, COMPARE = 0.2, 0.25  # how often without ended sessions, and how often one session is asked for three times
+PLAIN, COMPARE = 0.2, 0.4  # how often without ended sessions, and how often one session is asked for three times
 
 
 class Asker(threading.Thread):
@@ -39,7 +40,7 @@ class Asker(threading.Thread):
         done, answer = self.stage.world.ask("list", *(("-a", "--since", "all") if ended_too else ()))
         self.stage.check(done, answer, ended_too=ended_too)
         rows = {row["id"]: row for row in answer.get("sessions", ())}
-        lives = [life for id, life in list(self.stage.by_id.items()) if id in rows]
+        lives = [life for id, life in list(self.stage.by_id.items()) if id in rows and is_quiet(life, done)]
         if compare and lives:
             life = self._rng.choice(lives)
             self.compare(life, rows[life.id or ""], done.since)
@@ -55,12 +56,17 @@ class Asker(threading.Thread):
                 return
             wrong += differences(life.id or "", verb, answer.get("session") or {}, "list", row)
         stage.watcher.has_looked_after(done.until)
-        quiet = life.alive or ((life.quiet_since() or done.until) < since)
-        closed = stage.world.stores.was_closed(life.agent, since, done.until)
-        if not quiet or closed or not life.timeline.is_steady(since, done.until):
+        if not is_quiet(life, done._replace(since=since)):
             return
         stage.compared += 1
         if wrong:
             stage.verdicts[DISAGREE] += 1
             lines = "\n".join(wrong)
             stage.save(DISAGREE, f"{lines}\nfrom {since:.3f} to {done.until:.3f}\n{json.dumps(row, indent=1)}", life)
+
+
+def is_quiet(life: Life, done: Done) -> bool:
+    """Did nothing happen to it, by what we know, from the start of a command until its end?"""
+    closed = life.world.stores.was_closed(life.agent, done.since, done.until)
+    settled = life.alive or (life.quiet_since() or done.until) < done.since
+    return settled and not closed and life.timeline.is_steady(done.since, done.until)

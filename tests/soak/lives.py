@@ -138,6 +138,11 @@ class Life:
         self.timeline.change_begins(now)
         self.timeline.may_be(now, *self.expected)
 
+    def may_leave(self) -> None:
+        """Before it is asked to end: it may close its turn, and go on for some moments."""
+        self.may_end()
+        self.timeline.may_be(time.monotonic(), Truth(ALIVE, IDLE))
+
     def begins(self) -> None:
         """Somebody starts it: nothing more is known until its process is."""
         now = time.monotonic()
@@ -187,8 +192,7 @@ class Life:
         self.timeline.may_be(since, *how)
         self.timeline.is_now(until, *how)
         self.died_at = until
-        if not self.launched:
-            self.timeline.change_ends(until)
+        self.timeline.change_ends(until)
 
     def quiet_since(self) -> float | None:
         """When the last of its processes was gone; None while one lives."""
@@ -307,7 +311,7 @@ class Standin(Life):
         raise NotImplementedError
 
     def leave(self) -> None:
-        self.may_end()
+        self.may_leave()
         if self.line is not None:
             self.line.send("end")
         self.await_end()

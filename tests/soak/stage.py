@@ -90,7 +90,7 @@ class Stage:
             for one in self.world.launches():
                 if one.get("session_id") == id:
                     prompt = one.get("prompt") or ""
-                    life = next((life for life in list(self.lives) if f"{life.mark} " in prompt), None)
+                    life = next((life for life in list(self.lives) if prompt.startswith(f"{life.mark} ")), None)
                     if life is not None:
                         life.id = id
                         self.know(life)
@@ -120,7 +120,8 @@ class Stage:
     def retire(self, life: Life) -> None:
         """It was deleted: nothing more happens to it. Its id stays known, for an answer may be on its way."""
         with self._guard:
-            self.lives.remove(life)
+            if life in self.lives:
+                self.lives.remove(life)
 
     # Strangers
 

@@ -65,7 +65,7 @@ def begin(
         if isinstance(life, Standin):
             line = hello(stage, life, command)
             if line is None or not life.greet(line, stage.watcher):
-                nothing(life, before)
+                nothing(stage, life, before)
             else:
                 stage.know(life)
                 with_companions(stage, life)
@@ -85,11 +85,13 @@ def begin(
     return done
 
 
-def nothing(life: Life, before: tuple[Truth, ...]) -> None:
+def nothing(stage: Stage, life: Life, before: tuple[Truth, ...]) -> None:
     """It came to nothing: what was true before is true."""
     now = time.monotonic()
     life.timeline.is_now(now, *before)
     life.timeline.change_ends(now)
+    if before == (NOT_THERE,):
+        stage.retire(life)
 
 
 def hello(stage: Stage, life: Life, command: Command) -> Line | None:
@@ -157,7 +159,7 @@ def follow_demo(stage: Stage, life: DemoLife, kind: str, before: tuple[Truth, ..
         time.sleep(0.01)
         one = stage.world.launch_of(life.mark)
     if one is None:
-        nothing(life, before)
+        nothing(stage, life, before)
         return
     life.id = one["session_id"]
     stage.know(life)
@@ -200,7 +202,8 @@ def await_nested(stage: Stage, outer: DemoLife, inner: DemoLife) -> None:
         over = outer.died_at is not None or (events.exists() and '"tool_result"' in events.read_text())
         return over or stage.world.launch_of(inner.mark) is not None
 
-    patiently("the tool that launches", is_told)
+    if outer.alive:
+        patiently("the tool that launches", is_told)
     follow_demo(stage, inner, WORKING, (NOT_THERE,))
 
 

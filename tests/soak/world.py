@@ -235,7 +235,7 @@ class World:
     # What agentctl noted of a launch. Only who was started: never whether it lives.
 
     def launch_of(self, mark: str) -> dict[str, Any] | None:
-        return next((one for one in self.launches() if f"{mark} " in (one.get("prompt") or "")), None)
+        return next((one for one in self.launches() if (one.get("prompt") or "").startswith(f"{mark} ")), None)
 
     def launches(self) -> Iterator[dict[str, Any]]:
         for path in sorted((self.state / "launches").glob("*/launch.json"), reverse=True):
