@@ -69,6 +69,10 @@ ROWS: dict[str, tuple[list[Any], str]] = {
     "alive, and an earlier run's turn is over": ([row(7), link(7), launched(7), rec(DONE)], "running ?"),
     "the same, and it looks idle by that": ([row(7), link(7, turn=IDLE), launched(7), rec(DONE)], "running ?"),
     "alive, and it says that it is idle": ([row(7), link(7, turn=IDLE), launched(7)], "idle"),
+    "alive, its turn is over, and its clock was set back": (
+        [row(7), link(7), launched(7), rec(DONE, started_at=11.0, updated_at=5.0)],
+        "idle",
+    ),
     "alive, and its store was not read": ([row(7), link(7), launched(7), UNREAD], "alive"),
     "alive, and its record was not read": ([row(7), link(7), launched(7), rec(UNKNOWN)], "alive"),
     "in a terminal: nobody knows of a prompt": ([row(7), link(7), launched(7, headless=False)], "alive"),

@@ -271,6 +271,8 @@ def is_before_its_end(case: Case, link: Link) -> bool:
         return False  # an end that was not read may be there
     if record is None or record.turn not in CLOSED_TURNS:
         return link.turn != IDLE  # what it says of itself
+    if record.started_at is not None and record.started_at >= one.launch.created_at:
+        return False  # begun by this run, so its end is of this run, whatever its clock says by now
     return record.updated_at is not None and record.updated_at < one.launch.created_at
 
 

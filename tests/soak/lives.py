@@ -115,12 +115,11 @@ class Life:
         except Lost:
             self.turn, self.last = old
             raise
-        finally:
-            now = time.monotonic()
-            self.timeline.change_ends(now)
-            if self.alive and not ended(self.processes["agent"].pidfd):
-                self.timeline.is_now(now, Truth(ALIVE, turn))
-                self.expected = self.ends()
+        now = time.monotonic()
+        self.timeline.change_ends(now)
+        if self.alive and not ended(self.processes["agent"].pidfd):
+            self.timeline.is_now(now, Truth(ALIVE, turn))
+            self.expected = self.ends()
 
     @contextlib.contextmanager
     def touched(self) -> Iterator[None]:
@@ -214,6 +213,7 @@ class Life:
     def kill(self) -> None:
         self.may_end(*(self.expected or self.ends()))
         self.orphaned = True
+        self.tools += children_of(self.processes["agent"])  # which are then nobody's but ours to end
         self.signal("agent", signal.SIGKILL)
 
     def await_end(self) -> None:
@@ -518,6 +518,16 @@ class Watcher:
         """Until every end that came before this moment has been told."""
         with self._tick:
             self._tick.wait_for(lambda: self._looked_at > at)
+
+
+def children_of(handle: Handle) -> list[Handle]:
+    found = []
+    with contextlib.suppress(OSError, WorldError):
+        with open(f"/proc/{handle.pid}/task/{handle.pid}/children") as file:
+            pids = [int(word) for word in file.read().split()]
+        for pid in pids:
+            found.append(Handle(pid, start_ticks(pid)))
+    return found
 
 
 def key_of(text: str) -> tuple[int, int]:

@@ -19,6 +19,7 @@ ANY = "any"
 RIGHT, UNKNOWN, MISSING, DOUBLE, GHOST = "right", "unknown", "missing row", "double row", "ghost"
 FALSE_ENDED, FALSE_ALIVE, WRONG_PID = "false ended", "false alive", "wrong pid"
 WRONG_TURN, WRONG_END, DISAGREE = "wrong turn", "wrong end", "list, status and why disagree"
+MARKED = ", marked as inferred"
 HEDGED = "ended, with a doubt that names its process"
 
 UNREAD = "its store could not be read"
@@ -159,7 +160,8 @@ def of_turn(row: dict[str, Any], turns: set[str], wrong: str) -> Verdict:
         return Verdict(UNKNOWN, f"{row['process']}, its turn: {reason_class(row['reason'])}")
     if row["turn"] in turns or ANY in turns:
         return Verdict(RIGHT)
-    return Verdict(wrong, f"said {row['turn']}, true was {' or '.join(sorted(turns))}: {row['reason']}")
+    marked = MARKED if row["inferred"] else ""
+    return Verdict(wrong + marked, f"said {row['turn']}, true was {' or '.join(sorted(turns))}: {row['reason']}")
 
 
 def reason_class(reason: str | None) -> str:

@@ -21,7 +21,8 @@ EXPLAINED = (
     ("Permission denied", "the soak had closed its record"),
 )
 ZERO = (oracle.FALSE_ENDED, oracle.FALSE_ALIVE, oracle.WRONG_PID, oracle.GHOST, oracle.DOUBLE)
-TOLD = (oracle.WRONG_TURN, oracle.WRONG_END, oracle.MISSING, oracle.DISAGREE, oracle.HEDGED)
+FIRM = (oracle.WRONG_TURN, oracle.WRONG_END, oracle.MISSING, oracle.DISAGREE)
+TOLD = (oracle.WRONG_TURN + oracle.MARKED, oracle.WRONG_END + oracle.MARKED, oracle.HEDGED)  # no reason to fail
 CHECKED = ("orphans", "stuck locks", "leaked files", "exits without a line", "hooks not run once",
            "strangers signalled", "agentctl crashes", "let in where another works", "let in where a lock is held",
            "said stopped, and it lives")  # fmt: skip
@@ -42,7 +43,7 @@ def table(stage: Stage, seed: str, seconds: float, broken: list[str]) -> int:
     line("answers", stage.answers)
     line("sessions judged in them", checked)
     line("list, status and why compared", stage.compared)
-    for kind in (*ZERO, *TOLD):
+    for kind in (*ZERO, *FIRM, *TOLD):
         line(kind, stage.verdicts[kind])
     line("unknown", f"{unknown} ({100 * unknown / max(checked, 1):.2f} %)")
     for reason, count in stage.reasons.most_common():
@@ -68,7 +69,7 @@ def table(stage: Stage, seed: str, seconds: float, broken: list[str]) -> int:
 
 
 def reasons_to_fail(stage: Stage, broken: list[str]) -> list[str]:
-    found = [kind for kind in (*ZERO, *TOLD) if stage.verdicts[kind]]
+    found = [kind for kind in (*ZERO, *FIRM) if stage.verdicts[kind]]
     found += list(stage.failures)
     if not stage.reused:
         found.append("not a soak: no pid was used again")
