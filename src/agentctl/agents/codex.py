@@ -134,6 +134,7 @@ class Store:
         self._paths: dict[str, str] = {}
         self._locks: frozenset[str] = frozenset()
         self._has_locks = False
+        self._blind = False  # a folder could not be listed: a rollout that was not found may be there
 
     # Who is here
 
@@ -243,6 +244,7 @@ class Store:
         try:
             return names(folder)
         except OSError as error:
+            self._blind = True
             self.problems.append(Problem(NAME, error.strerror or str(error), folder))
             return []
 
@@ -290,6 +292,8 @@ class Store:
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         path = self._rollout(id)
+        if path is None and self._blind and id in self._locks:
+            return Record(NAME, id, self.root, UNKNOWN, "a folder of its rollouts could not be read")
         if path is None:
             return None
         try:
