@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint torture lab bench screenshot clean
+.PHONY: help demo test lint torture soak lab bench screenshot clean
 
 help:  ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,9 @@ lint: $(READY)  ## ruff and mypy --strict
 
 torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces)
 	$(BIN)/python -m tests.torture
+
+soak: $(READY)  ## a random life of agents against an oracle that knows the truth: [MINUTES=10] [SEED=n] (needs PID namespaces)
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1]
 	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \

@@ -113,7 +113,7 @@ class Seen(NamedTuple):
     row: dict[str, Any] | None
     rows: int = 1  # how often it is there
     ended_too: bool = True  # does the answer have ended sessions?
-    unread: bool = False  # was its store closed at some moment of the answer?
+    unread: bool = False  # was its store closed at some moment of the answer, and does the answer say so?
     unattached: str | None = None  # what the answer says of its process, where that is not on any session
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.soak.world import Done, World
 
+NAMES = {"claude-code": "claude"}  # as agentctl calls them, and as they are called here
 SAVED = 60
 STRANGER = """
 import os, signal, sys
@@ -163,6 +164,7 @@ class Stage:
         rows: dict[str, list[dict[str, Any]]] = {}
         for row in answer["sessions"]:
             rows.setdefault(row["id"], []).append(row)
+        told = {NAMES.get(problem["agent"], problem["agent"]) for problem in answer["problems"]}
         unattached = {line["pid"]: line["why"] for line in answer["unattached"]}
         for id, found in rows.items():
             if self.find(id) is None:
@@ -173,7 +175,7 @@ class Stage:
                 found[0] if found else None,
                 rows=len(found) or 1,
                 ended_too=ended_too,
-                unread=self.world.stores.was_closed(life.agent, done.since, done.until),
+                unread=life.agent in told and self.world.stores.was_closed(life.agent, done.since, done.until),
                 unattached=next((why for pid, why in unattached.items() if pid in life.pids), None),
             )
             possible = life.timeline.possible(done.since, done.until)
