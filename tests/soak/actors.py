@@ -1,56 +1,42 @@
-"""What may happen. One small class each; the table at the end has the weights."""
+"""What agents and people do. One small class each; the table at the end has all that may happen."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import random
-import shutil
 import signal
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tests.soak import starting
-from tests.soak.lives import ANY_END, LIVES, ClaudeLife, DemoLife, Life, Standin
-from tests.soak.oracle import ALIVE, DONE, FAILED, GONE, IDLE, NOT_THERE, WAITING, WORKING, Truth, reason_class
+from tests.soak.actor import Actor, can_do, free_directory, free_pid, is_told, new_life
+from tests.soak.kinds import ClaudeLife, DemoLife, Standin
+from tests.soak.mischief import (
+    Churn,
+    CloseRecord,
+    CloseStore,
+    EndStranger,
+    Forget,
+    FullDisk,
+    Leaderless,
+    ManualLock,
+    PlaceStranger,
+    Prune,
+    Reap,
+    ShiftTimes,
+    Suspend,
+    Torn,
+)  # fmt: skip
+from tests.soak.oracle import ALIVE, DONE, FAILED, GONE, IDLE, WAITING, WORKING, Truth, reason_class
 from tests.soak.world import AGENTS, Lost, ended
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from tests.soak.lives import Life
     from tests.soak.stage import Stage
 
-MOST_ALIVE, MOST_STRANGERS, MOST_ENDED = 14, 10, 25
-HOURS = (-30, -5, -1, 1, 5, 30)
+MOST_ALIVE = 14
 GROUPS = ("red", "green")
-
-
-class Actor:
-    """`act` does one thing and says what, or None where there was nothing to do it to."""
-
-    weight: ClassVar[int] = 1
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        raise NotImplementedError
-
-
-def free_directory(stage: Stage, rng: random.Random) -> Path | None:
-    free = [path for path in stage.world.directories if stage.is_free(path)]
-    return rng.choice(free) if free else None
-
-
-def new_life(stage: Stage, agent: str, directory: Path) -> Life:
-    life = LIVES[agent](stage.world, agent, directory)
-    life.lock.acquire()
-    stage.add(life)
-    return life
-
-
-def free_pid(stage: Stage, rng: random.Random) -> int | None:
-    """The pid of a session that has ended, which is not in use."""
-    pids = sorted({pid for life in stage.lives[:] if not life.alive for pid in life.pids})
-    free = [pid for pid in pids if not os.path.exists(f"/proc/{pid}")]
-    return rng.choice(free) if free else None
 
 
 class Launch(Actor):
@@ -395,213 +381,6 @@ class KillWriting(Actor):
             life.lock.release()
 
 
-def can_do(life: Life) -> bool:
-    return life.alive and not life.suspended and life.can_be_told
-
-
-def is_told(life: Life) -> bool:
-    return isinstance(life, Standin) and can_do(life)
-
-
-class Suspend(Actor):
-    """SIGSTOP, or SIGCONT to one that was stopped."""
-
-    weight = 5
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        on = rng.random() < 0.5
-        life = stage.pick(rng, lambda life: life.alive and life.suspended != on)
-        if life is None:
-            return None
-        try:
-            life.suspend(on)
-            return "SIGSTOP" if on else "SIGCONT"
-        finally:
-            life.lock.release()
-
-
-class Churn(Actor):
-    """Many short-lived processes, so that pids come back."""
-
-    weight = 4
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        for _ in range(rng.randrange(20, 120)):
-            stage.world.come_round()
-            os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
-        return "pid churn"
-
-
-class PlaceStranger(Actor):
-    """Somebody unrelated gets the pid of a dead session."""
-
-    weight = 8
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        pid = free_pid(stage, rng)
-        if pid is None or len(stage.strangers) >= MOST_STRANGERS:
-            return None
-        return "a stranger at a dead one's pid" if stage.place_stranger(pid) else "a stranger"
-
-
-class EndStranger(Actor):
-    weight = 4
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        chosen = rng.random()
-        if len(stage.strangers) < MOST_STRANGERS // 2:
-            return None
-        stage.end_stranger(stage.strangers[int(chosen * len(stage.strangers))])
-        return "a stranger goes"
-
-
-class Reap(Actor):
-    """A zombie is reaped, at last."""
-
-    weight = 8
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        life = stage.pick(rng, lambda life: not life.alive and life.popen is not None)
-        if life is None:
-            return None
-        try:
-            life.reap()
-            return "a zombie is reaped"
-        finally:
-            life.lock.release()
-
-
-class ShiftTimes(Actor):
-    """The times of its files, or its clock, are wrong by hours."""
-
-    weight = 5
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        shift, clock = rng.choice(HOURS) * 3600.0, rng.random() < 0.4
-        life = stage.pick(rng, lambda life: life.is_known and (not clock or is_told(life)))
-        if life is None:
-            return None
-        try:
-            with stage.world.stores.held(life.agent) as _, life.touched(), contextlib.suppress(Lost):
-                if clock and isinstance(life, Standin):
-                    life.do("clock", shift=shift)
-                    return "its clock is set"
-                for path in life.files():
-                    then = time.time() + shift
-                    os.utime(path, (then, then))
-                return "file times are shifted"
-            return None
-        finally:
-            life.lock.release()
-
-
-class CloseStore(Actor):
-    """A store cannot be read for a while, or does not answer."""
-
-    weight = 3
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        agent, seconds, hangs = rng.choice(AGENTS), rng.uniform(0.3, 2.5), rng.random() < 0.4
-        world = stage.world
-        with world.stores.held(agent) as _:
-            path = world.roots[agent]
-            with world.stores.closed(agent), world.hanging(path) if hangs else world.unreadable(path):
-                stage.world.note(f"the store of {agent} {'hangs' if hangs else 'cannot be read'}")
-                time.sleep(seconds)
-            stage.world.note(f"the store of {agent} is back")
-        return "a store hangs" if hangs else "a store cannot be read"
-
-
-class CloseRecord(Actor):
-    """One session's file cannot be read for a while."""
-
-    weight = 3
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        seconds = rng.uniform(0.2, 1.5)
-        life = stage.pick(rng, lambda life: life.is_known)
-        if life is None:
-            return None
-        try:
-            with stage.world.stores.held(life.agent) as _, contextlib.ExitStack() as closed, life.touched():
-                for path in life.files():
-                    closed.enter_context(stage.world.stores.closed(life.agent))
-                    closed.enter_context(stage.world.unreadable(path))
-                time.sleep(seconds)
-            return "a record cannot be read"
-        finally:
-            life.lock.release()
-
-
-class Torn(Actor):
-    """Half a line, and half a status file, for some moments."""
-
-    weight = 5
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        pause, order = rng.choice((0.01, 0.1, 0.4)), rng.choice(("torn_line", "torn_status"))
-        life = stage.pick(rng, lambda life: is_told(life) and (life.turn != IDLE or bool(life.last)))
-        if life is None:
-            return None
-        assert isinstance(life, Standin)
-        try:
-            with stage.world.stores.held(life.agent) as _, life.touched(), contextlib.suppress(Lost):
-                torn = order == "torn_status" and isinstance(life, ClaudeLife)
-                with stage.world.stores.closed(life.agent) if torn else contextlib.nullcontext():
-                    life.do("torn_status" if torn else "torn_line", pause=pause)
-            return "a torn write"
-        finally:
-            life.lock.release()
-
-
-class FullDisk(Actor):
-    """No room for what agentctl writes, and somebody tries to launch."""
-
-    weight = 2
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        seconds = rng.uniform(0.1, 1.0)
-        directory = free_directory(stage, rng)
-        if directory is None or not stage.disk.acquire(blocking=False):
-            return None
-        try:
-            with stage.world.stores.held("demo") as _, stage.world.full_disk():
-                life = new_life(stage, "demo", directory)
-                try:
-                    done = starting.launch(stage, life, DONE)
-                finally:
-                    life.lock.release()
-                time.sleep(seconds)
-        finally:
-            stage.disk.release()
-        return f"launch on a full disk, exit {done.code}"
-
-
-class ManualLock(Actor):
-    """A person locks a directory for a second; a launch there is refused meanwhile."""
-
-    weight = 3
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        directory = free_directory(stage, rng)
-        if directory is None:
-            return None
-        locked = stage.world.run("lock", str(directory), "--ttl", "10s", "--reason", "soak")
-        if locked.code != 0:
-            return f"lock, exit {locked.code}"
-        with stage.world.stores.held("demo") as _:
-            life = new_life(stage, "demo", directory)
-            try:
-                done = starting.launch(stage, life, DONE)
-            finally:
-                life.lock.release()
-        if done.code == 0 and done.until - locked.since < 10.0:
-            stage.fail("let in where a lock is held", done.err, life)
-        if rng.random() < 0.5:
-            stage.world.run("unlock", str(directory))
-        return f"launch into a locked directory, exit {done.code}"
-
-
 class Nested(Actor):
     """An agent that launches an agent, by its tool."""
 
@@ -629,65 +408,6 @@ class Nested(Actor):
                 inner.lock.release()
                 outer.lock.release()
         return "an agent launches an agent"
-
-
-class Forget(Actor):
-    """Old sessions are deleted from their stores, and what is kept of old launches is pruned."""
-
-    weight = 3
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        if sum(not life.alive for life in stage.lives[:]) < MOST_ENDED:
-            return None
-        life = stage.pick(rng, lambda life: life.is_known and not life.alive and life.popen is None)
-        if life is None:
-            return None
-        try:
-            with stage.world.stores.held(life.agent) as _:
-                life.timeline.may_be(time.monotonic(), NOT_THERE, ANY_END)  # for a moment half of it is gone
-                for path in life.files():
-                    shutil.rmtree(path.parent) if life.agent == "demo" else path.unlink()
-                for path in life.registrations():
-                    path.unlink()
-                life.is_nothing()
-                stage.retire(life)
-            return "a session is deleted"
-        finally:
-            life.lock.release()
-
-
-class Prune(Actor):
-    weight = 1
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        for life in stage.lives[:]:
-            life.timeline.change_begins(time.monotonic())
-        done = stage.world.run("prune")
-        for life in stage.lives[:]:
-            life.timeline.change_ends(time.monotonic())
-        if done.crashed or done.code != 0:
-            stage.crash(done)
-        return "prune"
-
-
-class Leaderless(Actor):
-    """Its first thread ends and another goes on: the kernel shows a zombie, and it lives."""
-
-    weight = 1
-
-    def act(self, stage: Stage, rng: random.Random) -> str | None:
-        life = stage.pick(rng, is_told)
-        if life is None:
-            return None
-        assert isinstance(life, Standin)
-        try:
-            with contextlib.suppress(Lost):
-                assert life.line is not None
-                life.line.send("leave_leader")
-                life.is_deaf = True
-            return "its first thread ends"
-        finally:
-            life.lock.release()
 
 
 TABLE: tuple[type[Actor], ...] = (

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.soak import starting
-from tests.soak.actors import end_tools, new_life, stop
+from tests.soak.actor import new_life
+from tests.soak.actors import end_tools, stop
 from tests.soak.lives import key_of, ticks_of
 from tests.soak.oracle import DONE
 from tests.soak.world import RETENTION, ended, patiently

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tests.torture.__main__ import namespace
 
 if TYPE_CHECKING:
-    from tests.soak.actors import Actor
+    from tests.soak.actor import Actor
     from tests.soak.stage import Stage
 
 REPOSITORY = Path(__file__).parents[2]

@@ -13,7 +13,8 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from tests.soak.lives import ANY_END, DemoLife, Life, Standin, key_of, ticks_of
+from tests.soak.kinds import DemoLife, Standin
+from tests.soak.lives import ANY_END, Life, key_of, ticks_of
 from tests.soak.oracle import DONE, FAILED, GONE, IDLE, NOT_THERE, WAITING, WORKING, Truth
 from tests.soak.world import PATIENCE, Command, Done, Line, Lost, ended, patiently
 
