@@ -316,7 +316,7 @@ class Resume(Actor):
 class Kill(Actor):
     """kill -9 of an agent, its wrapper, its runner, its tools, or several of them in any order."""
 
-    weight = 9
+    weight = 12
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
         roles = rng.choice((("agent",), ("agent",), ("runner",), ("wrapper",), ("runner", "agent"), ("agent", "runner"),

@@ -79,7 +79,7 @@ class EndStranger(Actor):
 class Reap(Actor):
     """A zombie is reaped, at last."""
 
-    weight = 8
+    weight = 4
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
         life = stage.pick(rng, lambda life: not life.alive and life.popen is not None)
