@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentctl import sessions, waiting
-from agentctl.agents import claude_files, codex, codex_socket
+from agentctl.agents import claude_code, claude_files, codex, codex_socket
 from agentctl.model import ALIVE, GONE, Answer, Process, ProcessKey, Session
 from agentctl.stores import names
 from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
@@ -187,6 +187,19 @@ def test_the_daemon_owns_the_thread_and_its_client_is_no_stranger(world: Fixture
     assert (session.pid, session.link, session.inferred) == (25164, "exact", False)
     assert session.waiting_for == "approval: touch /home/user/work/zz9"
     assert answer.unattached == ()
+
+
+@case("claude", "headless_running_mid_tool")
+def test_a_transcript_that_cannot_be_read_does_not_make_its_session_idle(
+    world: FixtureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: str, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(claude_code, "read_tail", closed)
+    (session,) = ask(world, "claude").sessions
+    assert (session.status, session.process, session.turn) == ("alive", ALIVE, "unknown")
+    assert session.reason == "Permission denied"
 
 
 @case("claude", "bg_waiting_permission")

@@ -203,10 +203,13 @@ class DemoLife(Life):
             raise Lost("it ended on the way")
 
     def has_prompt(self, status: str) -> bool:
+        """And it writes no more until somebody does something: of one that works, its tool is at the gate."""
         try:
-            return self.says() == status and self.mark in (self.folder / "events.jsonl").read_text()
+            lines = (self.folder / "events.jsonl").read_text().splitlines()
         except OSError:
             return False
+        at_gate = any('"event": "tool"' in line and f"{self.gate}" in line for line in lines)
+        return self.says() == status and any(self.mark in line for line in lines) and (status != "busy" or at_gate)
 
     def let_on(self, turn: str) -> None:
         """Through the gate, or with an answer to its question: its turn ends well."""
