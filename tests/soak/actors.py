@@ -242,6 +242,7 @@ def stop(stage: Stage, life: Life, *more: str, grace: str = "2s") -> str:
     was_alive = life.alive
     if was_alive:
         life.may_leave()
+        life.stopping = True
     done = stage.world.run("stop", life.id or "", "--grace", grace, *more)
     stage.world.note(f"stop {life.id}: exit {done.code}: {(done.out + done.err).strip()}")
     if done.crashed:
@@ -249,14 +250,23 @@ def stop(stage: Stage, life: Life, *more: str, grace: str = "2s") -> str:
     if not was_alive:
         return f"stop of one that has ended, exit {done.code}"
     if ended(life.processes["agent"].pidfd):
-        life.stopped_by_agentctl = True
-        life.await_end()
+        is_stopped(stage, life, done.out)
     else:
         if done.code == 0:
             stage.fail("said stopped, and it lives", done.out, life)
+        life.stopping = False
         life.is_settled()
         stage.notices[f"not stopped: {starting_reason(done.err)}"] += 1
     return f"stop, exit {done.code}"
+
+
+def is_stopped(stage: Stage, life: Life, said: str) -> None:
+    """By agentctl: then its tools have ended with it."""
+    life.await_end()
+    for tool in life.tools:
+        if not ended(tool.pidfd):
+            stage.fail("orphans", f"the tool (pid {tool.pid}) of one that was stopped: {said}", life)
+    life.stopping, life.left, life.tools = False, [*life.left, *life.tools], []
 
 
 class StopGroup(Actor):
@@ -279,15 +289,16 @@ class StopGroup(Actor):
                     mine.append(life)
             for life in mine:
                 life.may_leave()
+                life.stopping = True
             done = stage.world.run("stop", "--group", group, "--grace", "2s")
             stage.world.note(f"stop --group {group}: exit {done.code}: {done.out.strip()}")
             if done.crashed:
                 stage.crash(done)
             for life in mine:
                 if ended(life.processes["agent"].pidfd):
-                    life.stopped_by_agentctl = True
-                    life.await_end()
+                    is_stopped(stage, life, done.out)
                 else:
+                    life.stopping = False
                     life.is_settled()
         return f"stop --group, exit {done.code}"
 
@@ -345,7 +356,7 @@ class Kill(Actor):
 
 
 def end_tools(life: Life) -> None:
-    for tool in life.tools:
+    for tool in (*life.tools, *life.left):
         if not ended(tool.pidfd):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(tool.pid, signal.SIGKILL)  # it lives, so its pid and its group are its own
@@ -373,7 +384,6 @@ class KillWriting(Actor):
                 assert life.line is not None
                 life.line.send(order, **arguments)
                 time.sleep(pause)
-                life.orphaned = True
                 life.signal("agent", signal.SIGKILL)
                 life.await_end()
             return "kill -9 while it writes"

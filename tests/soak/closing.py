@@ -46,8 +46,7 @@ def stop_everything(stage: Stage) -> None:
             if life.alive:
                 stage.fail(ORPHANS, f"{life.agent} {life.id} could not be stopped", life)
     for life in [*stage.lives, *stage.by_id.values()]:
-        if life.orphaned or life.turn != "working":
-            end_tools(life)  # whose agent we killed, or which it was told to leave
+        end_tools(life)  # what those left behind that were not ended by agentctl
         if not life.alive:
             life.reap()
 

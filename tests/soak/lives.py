@@ -58,8 +58,8 @@ class Life:
         self.launch_id: str | None = None
         self.hook: Path | None = None
         self.suspended = False
-        self.stopped_by_agentctl = False
-        self.orphaned = False  # it was killed by us, so its tools are ours to end
+        self.left: list[Handle] = []  # tools whose agent was not ended by agentctl: nobody's but ours to end
+        self.stopping = False  # agentctl is ending it
         self.runner_killed = False
         self.born = time.monotonic()
         self.died_at: float | None = None
@@ -153,7 +153,6 @@ class Life:
         self.popen = popen
         self.died_at = None
         self.suspended = self.is_deaf = False
-        self.orphaned = self.stopped_by_agentctl = False
         self.expected = ()
         self.processes["agent"] = handle
         watcher.watch(handle, lambda since, until: self.died(since, until))
@@ -185,6 +184,8 @@ class Life:
         self.world.note(f"{self.agent} {self.id} has ended, expected: {' or '.join(map(str, self.expected)) or 'no'}")
         self.timeline.may_be(since, *how)
         self.timeline.is_now(until, *how)
+        if not self.stopping:
+            self.left, self.tools = [*self.left, *self.tools], []
         self.died_at = until
         self.timeline.change_ends(until)
 
@@ -207,8 +208,7 @@ class Life:
 
     def kill(self) -> None:
         self.may_end(*(self.expected or self.ends()))
-        self.orphaned = True
-        self.tools += children_of(self.processes["agent"])  # which are then nobody's but ours to end
+        self.left += children_of(self.processes["agent"])
         self.signal("agent", signal.SIGKILL)
 
     def await_end(self) -> None:
