@@ -162,7 +162,7 @@ class Turn(Actor):
             life.lock.release()
 
     def go_on(self, life: Standin, rng: random.Random) -> str:
-        how, call = rng.choice((DONE, DONE, FAILED)), rng.random()
+        how, call, at_once = rng.choice((DONE, DONE, FAILED)), rng.random(), rng.random() < 0.8
         if life.turn == IDLE:
             if life.headless:
                 life.leave()
@@ -175,6 +175,9 @@ class Turn(Actor):
                 return "question"
             life.call()
             return "tool call"
+        if life.headless and at_once:
+            life.finish_and_leave(how)
+            return "a run of ours ends"
         life.finish(how)
         return f"turn ends: {how}"
 

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tests.soak.lives import Life, Watcher
-from tests.soak.oracle import ANY, DONE, FAILED, GONE, IDLE, NOT_THERE, WAITING, WORKING, Truth
+from tests.soak.oracle import ALIVE, ANY, DONE, FAILED, GONE, IDLE, NOT_THERE, WAITING, WORKING, Truth
 from tests.soak.world import Line, Lost, patiently
 from tests.torture.handles import Handle, WorldError
 
@@ -61,8 +61,24 @@ class Standin(Life):
     def call(self) -> None:
         raise NotImplementedError
 
-    def finish(self, how: str) -> None:
+    def end_turn(self, how: str) -> None:
         raise NotImplementedError
+
+    def finish(self, how: str) -> None:
+        with self.becoming(IDLE, how):
+            self.answer_call()
+            self.end_turn(how)
+
+    def finish_and_leave(self, how: str) -> None:
+        """As runs end that were given one prompt: the end of the turn and that of the process are moments apart."""
+        self.answer_call()
+        self.may_end(Truth(GONE, how))
+        self.timeline.may_be(time.monotonic(), Truth(ALIVE, IDLE))
+        self.end_turn(how)
+        if self.line is not None:
+            self.line.send("end")
+        self.turn, self.last = IDLE, how
+        self.await_end()
 
     def question(self) -> None:
         raise NotImplementedError
@@ -113,15 +129,13 @@ class ClaudeLife(Standin):
             self.pending = True
             self.status("waiting", "permission prompt")
 
-    def finish(self, how: str) -> None:
-        with self.becoming(IDLE, how):
-            self.answer_call()
-            if how == FAILED:
-                self.do("api_error", code=500, error="server_error")
-            else:
-                self.do("answer")
-            if not self.is_old:
-                self.status("idle")
+    def end_turn(self, how: str) -> None:
+        if how == FAILED:
+            self.do("api_error", code=500, error="server_error")
+        else:
+            self.do("answer")
+        if not self.is_old:
+            self.status("idle")
 
 
 class CodexLife(Standin):
@@ -152,10 +166,8 @@ class CodexLife(Standin):
             self.do("call", command="which one?", tool="request_user_input")
             self.pending = True
 
-    def finish(self, how: str) -> None:
-        with self.becoming(IDLE, how):
-            self.answer_call()
-            self.do("complete", error={"message": "no model"} if how == FAILED else None)
+    def end_turn(self, how: str) -> None:
+        self.do("complete", error={"message": "no model"} if how == FAILED else None)
 
 
 class DemoLife(Life):

@@ -14,7 +14,10 @@ EXPLAINED = (
     ("it was written while we looked", "it was written after the process table was read; the next question tells"),
     ("in mid-turn, and pid N may be on it", "a live process of its agent has not said yet which session it is on"),
     ("no turn was begun, and pid N", "a live process of its agent has not said yet which session it is on"),
-    (oracle.UNREAD, "the soak had closed its store, or its record, while the command ran"),
+    (
+        oracle.UNREAD,
+        "the soak had closed its store while the command ran, or the machine was too slow; a problem says so",
+    ),
     (oracle.UNATTACHED, "its process lives, and its store could not say of which session"),
     ("alive, its turn", "its process lives, and its store does not say what it does"),
     ("gone, its turn", "its process is gone, and its record could not be read"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.soak.world import Done, World
 
 NAMES = {"claude-code": "claude"}  # as agentctl calls them, and as they are called here
+TOO_SLOW = "did not answer within"
 SAVED = 60
 STRANGER = """
 import os, signal, sys
@@ -164,7 +165,7 @@ class Stage:
         rows: dict[str, list[dict[str, Any]]] = {}
         for row in answer["sessions"]:
             rows.setdefault(row["id"], []).append(row)
-        told = {NAMES.get(problem["agent"], problem["agent"]) for problem in answer["problems"]}
+        told = {NAMES.get(one["agent"], one["agent"]): one["problem"] for one in answer["problems"]}
         unattached = {line["pid"]: line["why"] for line in answer["unattached"]}
         for id, found in rows.items():
             if self.find(id) is None:
@@ -175,13 +176,20 @@ class Stage:
                 found[0] if found else None,
                 rows=len(found) or 1,
                 ended_too=ended_too,
-                unread=life.agent in told and self.world.stores.was_closed(life.agent, done.since, done.until),
+                unread=self.is_excused(told.get(life.agent), life, done),
                 unattached=next((why for pid, why in unattached.items() if pid in life.pids), None),
             )
             possible = life.timeline.possible(done.since, done.until)
             if possible == {NOT_THERE} and not found:
                 continue  # it is over and done with
             self.count(life, verdict(possible, seen, frozenset(life.pids)), seen.row, done)
+
+    def is_excused(self, problem: str | None, life: Life, done: Done) -> bool:
+        """Does the answer say that the store was not read, and is that so? On a machine without a moment to spare a
+        store may be too slow by itself."""
+        if problem is None:
+            return False
+        return TOO_SLOW in problem or self.world.stores.was_closed(life.agent, done.since, done.until)
 
     def count(self, life: Life, found: Verdict, row: dict[str, Any] | None, done: Done) -> None:
         with self._guard:
