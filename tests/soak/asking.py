@@ -9,6 +9,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from tests.soak.oracle import DISAGREE
+from tests.soak.stage import TOO_SLOW
 from tests.torture.world import differences
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Asker(threading.Thread):
             done, answer = stage.world.ask(verb, life.id or "")
             if done.crashed:
                 stage.crash(done)
+                return
+            if TOO_SLOW in done.out + done.err:
                 return
             told = answer.get("session") or {}
             if "unknown" in (told.get("process"), row["process"]):
