@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint torture mutants fuzz lab bench screenshot clean
+.PHONY: help demo test lint torture mutants fuzz soak lab bench screenshot clean
 
 help:  ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ mutants: $(READY)  ## takes each defence out and looks that the torture suite go
 fuzz: $(READY)  ## damaged files of every kind through the real query path: [N=100000] [SEED=1] [ONLY=target] [REPLAY=case]
 	scripts/contained $(BIN)/python -m tests.fuzz --n $(or $(N),100000) --seed $(or $(SEED),1) \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(REPLAY),--replay $(REPLAY))
+
+soak: $(READY)  ## a random life of agents against an oracle that knows the truth: [MINUTES=10] [SEED=n] (needs PID namespaces)
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1]
 	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agentctl import sessions, waiting
-from agentctl.agents import claude_files, codex_socket
+from agentctl.agents import claude_code, claude_files, codex, codex_socket
 from agentctl.model import ALIVE, GONE, Answer, Process, ProcessKey, Session
+from agentctl.stores import names
 from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
 
 NAMES = {"claude": "claude-code", "claude-2.1.325": "claude-code", "codex": "codex", "opencode": "opencode"}
@@ -162,6 +163,23 @@ def test_a_codex_subagent_has_its_own_lock(world: FixtureWorld) -> None:
     assert {entry["role"] for row in rows for entry in row.processes} == {"agent", "wrapper"}
 
 
+@case("codex", "running_interactive_tool")
+def test_a_rollout_that_could_not_be_looked_for_says_of_no_turn_that_it_was_never_begun(
+    world: FixtureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is closed between the reading of its locks and that of its rollouts."""
+
+    def closed(folder: str) -> list[str]:
+        if "/sessions" in folder:
+            raise PermissionError(13, "Permission denied", folder)
+        return names(folder)
+
+    monkeypatch.setattr(codex, "names", closed)
+    (session,) = ask(world, "codex").sessions
+    assert (session.status, session.process, session.turn) == ("alive", ALIVE, "unknown")
+    assert "could not be read" in (session.reason or "")
+
+
 @case("codex", "waiting_approval_daemon")
 def test_the_daemon_owns_the_thread_and_its_client_is_no_stranger(world: FixtureWorld) -> None:
     answer = ask(world, "codex")
@@ -169,6 +187,19 @@ def test_the_daemon_owns_the_thread_and_its_client_is_no_stranger(world: Fixture
     assert (session.pid, session.link, session.inferred) == (25164, "exact", False)
     assert session.waiting_for == "approval: touch /home/user/work/zz9"
     assert answer.unattached == ()
+
+
+@case("claude", "headless_running_mid_tool")
+def test_a_transcript_that_cannot_be_read_does_not_make_its_session_idle(
+    world: FixtureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: str, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(claude_code, "read_tail", closed)
+    (session,) = ask(world, "claude").sessions
+    assert (session.status, session.process, session.turn) == ("alive", ALIVE, "unknown")
+    assert session.reason == "Permission denied"
 
 
 @case("claude", "bg_waiting_permission")

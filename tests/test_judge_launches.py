@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentctl.judge import judge
-from agentctl.model import ALIVE, DONE, FAILED, IDLE, WORKING, Exit, Launch, Session
+from agentctl.model import ALIVE, DONE, FAILED, IDLE, UNKNOWN, WORKING, Exit, Launch, Session, StoreView
 from agentctl.processes import Processes
 from agentctl.world import Launched, World
 from tests.facts import A, claim, key, link, rec, row
@@ -41,22 +41,24 @@ def launched(
     return Launched(Launch(**{**given, **more}), session, (key(pid),) if lives else (), exits)
 
 
-def see(*facts: Process | Record | Link | Claim | Launched) -> tuple[Session, ...]:
+def see(*facts: Process | Record | Link | Claim | Launched | StoreView) -> tuple[Session, ...]:
     from agentctl.model import Claim, Link, Process, Record
 
     def all_of(kind: type) -> Any:
         return tuple(fact for fact in facts if isinstance(fact, kind))
 
-    world = World(Processes("boot", all_of(Process)), (), all_of(Record), all_of(Link), all_of(Claim))
+    world = World(Processes("boot", all_of(Process)), all_of(StoreView), all_of(Record), all_of(Link), all_of(Claim))
     return judge(world._replace(launches=all_of(Launched))).sessions
 
 
-def one(*facts: Process | Record | Link | Claim | Launched) -> Session:
+def one(*facts: Process | Record | Link | Claim | Launched | StoreView) -> Session:
     (found,) = see(*facts)
     return found
 
 
 ENDED = Exit(key(7), "amber", 143, None, 20.0, direct=True)
+
+UNREAD = StoreView("amber", A, unread="Permission denied")
 
 # What is seen -> status, with ? where it is inferred.
 ROWS: dict[str, tuple[list[Any], str]] = {
@@ -67,6 +69,12 @@ ROWS: dict[str, tuple[list[Any], str]] = {
     "alive, and an earlier run's turn is over": ([row(7), link(7), launched(7), rec(DONE)], "running ?"),
     "the same, and it looks idle by that": ([row(7), link(7, turn=IDLE), launched(7), rec(DONE)], "running ?"),
     "alive, and it says that it is idle": ([row(7), link(7, turn=IDLE), launched(7)], "idle"),
+    "alive, its turn is over, and its clock was set back": (
+        [row(7), link(7), launched(7), rec(DONE, started_at=11.0, updated_at=5.0)],
+        "idle",
+    ),
+    "alive, and its store was not read": ([row(7), link(7), launched(7), UNREAD], "alive"),
+    "alive, and its record was not read": ([row(7), link(7), launched(7), rec(UNKNOWN)], "alive"),
     "in a terminal: nobody knows of a prompt": ([row(7), link(7), launched(7, headless=False)], "alive"),
     "may take several prompts": ([row(7), link(7), launched(7, one_shot=False)], "alive"),
     "another process is on it": ([row(8), link(8), launched(7, lives=False)], "alive"),

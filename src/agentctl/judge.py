@@ -184,7 +184,7 @@ def link_order(link: Link) -> tuple[bool, int, ProcessKey, str, str]:
 
 def decide(case: Case, world: World) -> Verdict:
     if case.live:
-        return decide_alive(case)
+        return decide_alive(case, unread_of(case, world))
     if case.supervisors:
         one = case.supervisors[0]
         facts = (Evidence("store", one.why, one.path, one.key.pid),)
@@ -208,7 +208,14 @@ def disk_turn(case: Case) -> str:
     return case.record.turn if case.record is not None else UNKNOWN
 
 
-def decide_alive(case: Case) -> Verdict:
+def unread_of(case: Case, world: World) -> str | None:
+    """Why nothing could be read of the store that its process works in."""
+    stores = {link.store for link in case.live}
+    mine = (one for one in world.stores if one.agent == case.agent and one.root in stores)
+    return next((one.unread for one in mine if one.unread), None)
+
+
+def decide_alive(case: Case, unread: str | None) -> Verdict:
     link, record = case.live[0], case.record
     last = record.turn if record and record.turn in CLOSED_TURNS else None
     turn, inferred = link.turn, link.inferred or link.strength == SOLE
@@ -220,7 +227,9 @@ def decide_alive(case: Case) -> Verdict:
     if turn == IDLE and last is None and record is not None and record.turn == WORKING and record.path is not None:
         # At its prompt while its last turn has no end: interrupted before an answer, and nothing was written.
         last = INTERRUPTED
-    if turn in (UNKNOWN, IDLE) and is_before_its_end(case, link):
+    if turn == UNKNOWN and unread is not None:
+        reason = f"its store could not be read: {unread}"
+    elif turn in (UNKNOWN, IDLE) and is_before_its_end(case, link):
         turn, last, inferred = WORKING, None, True
         reason = "launched by us with a prompt, and no end of that turn is recorded"
     return Verdict(
@@ -240,8 +249,12 @@ def is_before_its_end(case: Case, link: Link) -> bool:
     one, record = case.launched, case.record
     if one is None or link.key not in one.agents or not (one.launch.headless and one.launch.one_shot):
         return False
+    if record is not None and record.turn == UNKNOWN:
+        return False  # an end that was not read may be there
     if record is None or record.turn not in CLOSED_TURNS:
         return link.turn != IDLE  # what it says of itself
+    if record.started_at is not None and record.started_at >= one.launch.created_at:
+        return False  # begun by this run, so its end is of this run, whatever its clock says by now
     return record.updated_at is not None and record.updated_at < one.launch.created_at
 
 

@@ -443,6 +443,8 @@ class Store:
             return link
         if record is None or record.path is None:
             return link._replace(turn=UNKNOWN, reason="no transcript yet, and its own file gives no status")
+        if record.turn == UNKNOWN:
+            return link._replace(turn=UNKNOWN, reason=record.reason)
         details = processes.details(process) or Details()
         if record.turn == WORKING:
             return self._observe_open_turn(link, record, process, details, processes)

@@ -137,6 +137,7 @@ class Store:
         self._has_locks = False
         self._found: dict[str, os.stat_result] = {}  # the rollouts that were listed, as they were then
         self.derived: Derived | None = None
+        self._blind = False  # a folder could not be listed: a rollout that was not found may be there
 
     # Who is here
 
@@ -246,6 +247,7 @@ class Store:
         try:
             return names(folder)
         except OSError as error:
+            self._blind = True
             self.problems.append(Problem(NAME, error.strerror or str(error), folder))
             return []
 
@@ -294,6 +296,8 @@ class Store:
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         path = self._rollout(id)
+        if path is None and self._blind and id in self._locks:
+            return Record(NAME, id, self.root, UNKNOWN, "a folder of its rollouts could not be read")
         if path is None:
             return None
         if self.derived is None or tokens:
