@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.soak.oracle import DISAGREE
 from tests.soak.stage import TOO_SLOW
-from tests.torture.world import differences
+from tests.torture.answers import differences
 
 if TYPE_CHECKING:
     from tests.soak.lives import Life
