@@ -50,6 +50,7 @@ def watch(argv: list[str], env: dict[str, str], cwd: str | None = None) -> tuple
 
 def draw(lines: list[Shown]) -> str:
     """Each line is there from its moment on; where a picture cannot move, all of them from the beginning."""
+    lines = [Shown(line.at, part) for line in lines for part in wrapped(line.text)]
     longest = max(len(SGR.sub("", line.text)) for line in lines)
     width, height = longest * LETTER + 2 * MARGIN, len(lines) * LINE + 2 * MARGIN
     rows = []
@@ -63,6 +64,13 @@ def draw(lines: list[Shown]) -> str:
         f'<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14" fill="#c9d1d9">'
         f"{''.join(rows)}</g></svg>\n"
     )
+
+
+def wrapped(text: str) -> list[str]:
+    """As a terminal does it; a line with colours is a row of a table, and fits."""
+    if "\x1b" in text or len(text) <= COLUMNS:
+        return [text]
+    return [text[at : at + COLUMNS] for at in range(0, len(text), COLUMNS)]
 
 
 def spans(line: str) -> str:

@@ -29,13 +29,13 @@ esac
 git add -A && git commit -qm "Cache it"
 """
 TASK = """\
-Make it faster. [[sleep:1]] [[bash:sh /TMP/work.sh]] [[text:Answers are cached now.]]
+Make it faster. [[sleep:3]] [[bash:sh /TMP/work.sh]] [[text:Answers are cached now.]]
 """
 COMMANDS = (
-    "agentctl launch --agent demo --model quick --agent demo --model careful --agent demo --model bold "
-    "--group speed --prompt-file ../task.md",
+    "agentctl launch --agent demo --model quick --agent demo --model careful --agent demo --model bold \\\n"
+    "    --group speed --prompt-file ../task.md",
     "agentctl list --group speed",
-    "agentctl wait --group speed",
+    "agentctl wait --group speed --until ended",
     "agentctl compare speed",
     "agentctl compare speed --diff demo-quick",
     "agentctl worktree clean speed --delete-branch --force",
@@ -77,7 +77,7 @@ def play(home: Path, env: dict[str, str]) -> list[Shown]:
     now = 0.0
     for command in COMMANDS:
         now += TYPING
-        shown.append(Shown(now if shown else 0.0, f"~/app $ {command}"))
+        shown += [Shown(now if shown else 0.0, line) for line in f"~/app $ {command}".split("\n")]
         lines, code = watch(["sh", "-c", command], env, str(home / "app"))
         if code:
             sys.exit(f"{command}: exit code {code}\n" + "\n".join(line.text for line in lines))
