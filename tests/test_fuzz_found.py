@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentctl import cli, config, launched, roots, sessions, stores
+from agentctl import cli, config, launched, launches, roots, sessions, stores, waiting
 from agentctl.agents import codex, codex_rollout, codex_socket, opencode_db, opencode_log
 from agentctl.cli import list as list_verb
 from agentctl.cli import output
@@ -229,12 +229,34 @@ def test_a_line_without_an_end_has_its_end_behind_it(tmp_path: Path) -> None:
     assert stores.end_of_lines(str(path), 1 << 20)[1] == 1 << 40
 
 
+def test_of_exits_without_an_end_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 MB of short lines became 80 MB of exits."""
+    monkeypatch.setattr(launches, "MOST_EXITS", 3)
+    seeds.put(tmp_path / "exits.jsonl", [{"exit_code": number} for number in range(9)])
+    assert [one.exit_code for one in launches.exits_in(str(tmp_path))] == [6, 7, 8]
+
+
 def test_of_calls_without_an_end_the_newest_are_kept(tmp_path: Path) -> None:
     call = {"type": "function_call", "name": "exec_command"}
     lines = [{"type": "response_item", "payload": {**call, "call_id": str(number)}} for number in range(3000)]
     seeds.put(tmp_path / "rollout", [{"type": "event_msg", "payload": {"type": "task_started"}}, *lines])
     pending = codex_rollout.read_tail(str(tmp_path / "rollout")).pending
     assert (pending[0][0], pending[-1][0], len(pending)) == ("2000", "2999", codex_rollout.MOST_PENDING)
+
+
+# What is said of a session
+
+
+def test_what_is_not_known_any_more_is_not_linked_to_a_process() -> None:
+    """`wait` on a session whose record went away: no pid, and still the link to one."""
+    alive = Session("s", "codex", "waiting", "alive", "waiting", pid=7, process_key="b:7:7", link="sole")
+    target = waiting.Target(alive._replace(waiting_for="you", suspended=True, terminal={"tty": "/dev/pts/1"}))
+    target.seen = waiting.Seen("unknown", "its record is gone")
+    (one,) = waiting.result([target], first=False).waited
+    assert one.session is not None
+    gone = one.session
+    assert (gone.process, gone.pid, gone.link, gone.waiting_for, gone.terminal) == ("unknown", None, None, None, None)
+    assert not gone.suspended
 
 
 # Terminals

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import islice
 
 from agentctl import stores
 from agentctl.errors import NotFound, Refused
@@ -36,6 +37,7 @@ ID_LENGTHS = range(10, 15)
 ID_TRIES = 100
 EXITS_LIMIT = 4 * 1024 * 1024  # from the end of the file; a line is about 250 bytes
 GROUPS_SHOWN = 20
+MOST_EXITS = 20_000
 OWNER = "agentctl"  # in place of an agent's name where our own files cannot be read
 
 
@@ -231,7 +233,7 @@ def exits(id: str, env: Mapping[str, str]) -> list[Exit]:
 
 def exits_in(folder: str) -> list[Exit]:
     try:
-        lines = list(stores.lines_backward(os.path.join(folder, EXITS), EXITS_LIMIT))
+        lines = list(islice(stores.lines_backward(os.path.join(folder, EXITS), EXITS_LIMIT), MOST_EXITS))
     except OSError:
         return []
     return [parse_exit(line) for line in map(stores.decode, reversed(lines)) if line is not None]

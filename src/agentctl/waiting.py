@@ -265,7 +265,14 @@ def result(targets: list[Target], first: bool) -> Result:
         seen = target.seen or Seen(UNKNOWN)
         session = target.session
         if session is not None and session.status != seen.status:  # its record went away
-            unread = {"process": UNKNOWN, "turn": UNKNOWN, "pid": None, "process_key": None, "processes": ()}
+            unread: dict[str, object] = {
+                "process": UNKNOWN,
+                "turn": UNKNOWN,
+                "pid": None,
+                "process_key": None,
+                "processes": (),
+            }
+            unread |= {"link": None, "waiting_for": None, "suspended": False, "terminal": None}
             session = session._replace(status=seen.status, reason=seen.why, **unread)
         unsettled = UNTOLD if seen.status == UNKNOWN else TIMED_OUT
         code = seen.code if target.over and seen.code is not None else unsettled

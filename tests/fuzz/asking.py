@@ -33,7 +33,7 @@ ABOUT_ONE = (
 )
 OF_OUR_FILES = (("locks",), ("locks", "--json"), ("prune", "--dry-run"), ("prune", "--json"), ("agents", "--json"))
 THREADED = 0.1  # of the cases: threads cost more than all the rest, and what they read is the same
-PATIENCE = 5.0  # for one store: these are small files, whatever else this machine does
+PATIENCE = 20.0  # for one store: these are small files, whatever else this machine does
 
 
 class Asked(NamedTuple):

@@ -20,6 +20,7 @@ CHANGES = (
     *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "os.chown", "os.link", "os.symlink"),
     *("os.truncate", "os.utime", "os.setxattr", "shutil."),
 )
+BELOW = ("os.remove", "os.rmdir", "os.mkdir")  # their last word: the folder that the path is in, if it is open
 LOCKS = ("fcntl.flock", "fcntl.lockf")  # even a try would make an agent's own try fail
 COPIES = "agentctl-"  # a database that cannot be read in place is read as a temporary copy
 
@@ -51,7 +52,7 @@ class Guard:
             mock.patch.object(signal, "pidfd_send_signal", self._never),
             mock.patch.object(sys, "dont_write_bytecode", True),
         ):
-            self._allowed = tuple(os.path.abspath(folder) for folder in allowed)
+            self._allowed = tuple(os.path.realpath(folder) for folder in allowed)
             try:
                 yield self.broken
             finally:
@@ -77,7 +78,9 @@ class Guard:
         if event == "open":
             bad = isinstance(words[2], int) and bool(words[2] & WRITES) and not self._may_write(words[0])
         elif event.startswith(CHANGES):
-            bad = not self._may_write(words[1] if event.startswith("shutil.copy") else words[0])
+            path = words[1] if event.startswith("shutil.copy") else words[0]
+            below = words[-1] if event in BELOW and isinstance(words[-1], int) and words[-1] >= 0 else None
+            bad = not self._may_write(path if below is None else os.path.join(f"/proc/self/fd/{below}", path))
         elif event in ("socket.connect", "socket.sendto", "socket.bind"):
             bad = int(words[0].family) != 1 and not (isinstance(words[1], tuple) and words[1][0] == "127.0.0.1")
         elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
@@ -92,7 +95,7 @@ class Guard:
     def _may_write(self, path: object) -> bool:
         if isinstance(path, int):
             return True  # what is open already was looked at when it was opened
-        text = os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]
+        text = os.path.realpath(os.fsdecode(path))  # type: ignore[arg-type]
         allowed = self._allowed or ()
         copy = os.path.join(os.environ.get("TMPDIR", "/tmp"), COPIES)
         return any(text == one or text.startswith(one + os.sep) for one in allowed) or text.startswith(copy)
