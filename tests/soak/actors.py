@@ -414,6 +414,7 @@ class Nested(Actor):
                 command = " ".join(stage.world.command)
                 outer.first = f"[[bash:{command} launch demo --prompt-file {prompt} --cwd {other}]]"
                 starting.launch(stage, outer, WORKING)
+                outer.first = ""  # a later run of it launches nobody
                 starting.await_nested(stage, outer, inner)
             except Lost:
                 pass

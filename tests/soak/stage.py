@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAMES = {"claude-code": "claude"}  # as agentctl calls them, and as they are called here
 TOO_SLOW = "did not answer within"
-SAVED = 60
+SAVED = 15  # of each kind: a flood of one does not hide another
 STRANGER = """
 import os, signal, sys
 def told(number, frame):
@@ -70,7 +70,7 @@ class Stage:
         self.reused = 0
         self.answers = self.compared = 0
         self.disk = threading.Lock()
-        self._saved = 0
+        self._saved: Counter[str] = Counter()
         self._guard = threading.RLock()
 
     # Lives
@@ -92,7 +92,8 @@ class Stage:
             for one in self.world.launches():
                 if one.get("session_id") == id:
                     prompt = one.get("prompt") or ""
-                    life = next((life for life in list(self.lives) if prompt.startswith(f"{life.mark} ")), None)
+                    nameless = [life for life in list(self.lives) if life.id is None]
+                    life = next((life for life in nameless if prompt.startswith(f"{life.mark} ")), None)
                     if life is not None:
                         life.id = id
                         self.know(life)
@@ -211,10 +212,10 @@ class Stage:
     def save(self, what: str, why: str, life: Life | None) -> None:
         """So that a person can understand it: the answer, the timeline, and what agentctl says to `why` now."""
         with self._guard:
-            self._saved += 1
-            number = self._saved
-        if number > SAVED:
-            return
+            self._saved[what] += 1
+            number = self._saved.total()
+            if self._saved[what] > SAVED:
+                return
         parts = [f"{what}: {why}", "journal:"]
         parts += [f"{at:12.3f} {text}" for at, text in list(self.world.journal)[-80:]]
         if life is not None:
