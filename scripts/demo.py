@@ -175,7 +175,13 @@ def clean_environment(home: Path) -> dict[str, str]:
     """Nothing of the person's own: no agent's store, no configuration, no state of agentctl."""
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env.update({f"XDG_{name.upper()}_HOME": str(home / name) for name in ("data", "state", "config", "cache")})
-    return {**env, "HOME": str(home), "AGENTCTL_HOME": str(home / "agentctl"), "PYTHONPATH": str(SOURCES)}
+    return {
+        **env,
+        "HOME": str(home),
+        "TMUX_TMPDIR": str(home),
+        "AGENTCTL_HOME": str(home / "agentctl"),
+        "PYTHONPATH": str(SOURCES),
+    }
 
 
 def show(actors: list[Actor], env: dict[str, str]) -> None:

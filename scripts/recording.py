@@ -55,7 +55,12 @@ def main() -> None:
 def prepare(home: Path) -> dict[str, str]:
     env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     env.update({f"XDG_{name.upper()}_HOME": str(home / name) for name in ("data", "state", "config", "cache")})
-    env |= {"HOME": str(home), "AGENTCTL_HOME": str(home / "agentctl"), "PYTHONPATH": str(REPO / "src")}
+    env |= {
+        "HOME": str(home),
+        "TMUX_TMPDIR": str(home),
+        "AGENTCTL_HOME": str(home / "agentctl"),
+        "PYTHONPATH": str(REPO / "src"),
+    }
     env |= {"PATH": f"{home / 'bin'}:{env['PATH']}", "GIT_CONFIG_NOSYSTEM": "1"}
     env |= {f"GIT_{who}_{what}": "me@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     (home / "bin").mkdir()

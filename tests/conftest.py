@@ -26,6 +26,7 @@ AGENTS_OWN = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "TMUX", "TMUX_PANE")
 def a_home_of_our_own() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="agentctl-test-home-") as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", home)
+        patch.setenv("TMUX_TMPDIR", home)
         patch.setenv("AGENTCTL_HOME", os.path.join(home, "agentctl"))
         for name in ("DATA", "STATE", "CACHE", "CONFIG", "RUNTIME"):
             patch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", os.path.join(home, name.lower()))

@@ -45,6 +45,7 @@ class Home:
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_CACHE_HOME": str(folder / "cache"),
+            "TMUX_TMPDIR": str(folder),  # no server of a person is asked
             "AGENTCTL_HOME": str(folder / "agentctl"),
         }
         self._folder = folder

@@ -39,6 +39,7 @@ class Home:
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_CACHE_HOME": str(folder / "cache"),
+            "TMUX_TMPDIR": str(folder),  # no server of a person is asked
             "AGENTCTL_HOME": str(self.state),
         }
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agentctl import config, github, launches, stores, worktrees
+from agentctl import config, github, launches, stores, unsaved
 from agentctl.agents import (
     claude_code,
     claude_transcript,
@@ -135,7 +135,7 @@ PLANTED: dict[str, tuple[object, str, Any]] = {
     "packages": (agents_verb, "read_json", plain_json),
     "process table": (linux, "is_whole", always(True)),
     "lines": (claude_transcript, "decode", json.loads),
-    "git": (worktrees, "named", lambda names: names[0]),
+    "git": (unsaved, "named", lambda names: names[0]),
     "github": (github, "parse", lambda number, repo, text: json.loads(text)["title"]),
 }
 

@@ -101,7 +101,7 @@ def panes(env: Mapping[str, str], named: Iterable[str | None] = ()) -> tuple[lis
         thread.start()
     for thread in threads:
         thread.join()  # each is bounded
-    told = [answers[socket] for socket in servers]
+    told = [answers.get(socket, Problem(PROGRAM, "it could not be asked", socket)) for socket in servers]
     return (
         [pane for answer in told if isinstance(answer, list) for pane in answer],
         [answer for answer in told if isinstance(answer, Problem)],

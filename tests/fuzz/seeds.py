@@ -47,6 +47,7 @@ def environment(home: Path) -> dict[str, str]:
         "HOME": str(home),
         "XDG_DATA_HOME": str(home / "data"),
         "XDG_CACHE_HOME": str(home / "cache"),
+        "TMUX_TMPDIR": str(home),
         "XDG_CONFIG_HOME": str(home / "config"),
         "XDG_STATE_HOME": str(home / "xdg_state"),
         "AGENTCTL_HOME": str(home / "state"),

@@ -102,6 +102,7 @@ class World:
             "XDG_DATA_HOME": str(home / "data"),
             "XDG_STATE_HOME": str(home / "state"),
             "XDG_CACHE_HOME": str(home / "cache"),
+            "TMUX_TMPDIR": str(home),
             "XDG_CONFIG_HOME": str(home / "config"),
         }
 

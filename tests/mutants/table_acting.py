@@ -218,7 +218,7 @@ ACTING = (
         "an id is printed that the agent may never take",
         "unflushed/unflushed_launch",
         (
-            "control.py",
+            "awaiting.py",
             "if link.agent == one.launch.agent and link.key in one.agents and link.path != one.launch.path",
             "if link.agent == one.launch.agent and link.key in one.agents",
         ),
@@ -313,7 +313,7 @@ ACTING = (
         "a state folder that others can write to is not believed",
         "anybody can have a stranger ended by a forged launch",
         "private-state/private_state",
-        ("launches.py", "    if found.st_mode & 0o022:\n", "    if False:\n"),
+        ("private.py", "    if found.st_mode & OTHERS_MAY_WRITE:\n", "    if False:\n"),
     ),
     mutant(
         "kept-while-it-lives",

@@ -86,8 +86,8 @@ STATUS = (
         "foreign/foreign_in_a_container",
         (
             "processes/__init__.py",
-            "        if start is not None:\n            for row in",
-            "        if False:\n            for row in",
+            "for row in self._started(start) if start is not None else ():",
+            "for row in ():",
         ),
     ),
     mutant(
@@ -147,7 +147,7 @@ STATUS = (
         "normal-end/begin_in_between normal-end/opencode_in_between",
         (
             "readings.py",
-            "return record._replace(fresh=written >= taken_at - CLOCK_GRAIN and stamps.get(name) != stamp)",
+            "return record._replace(fresh=True) if fresh else record",
             "return record",
         ),
     ),
@@ -192,7 +192,7 @@ STATUS = (
         "what follows a whole object in a file is the tail of a longer one before it",
         "an agent that has just changed its status cannot be read",
         "torn/torn_for_good",
-        ("stores.py", "value, _ = json.JSONDecoder().raw_decode(text)", "value = json.loads(text)"),
+        ("stores.py", "value, _ = DECODER.raw_decode(text)", "value = json.loads(text)"),
     ),
     # Completeness
     mutant(
@@ -426,8 +426,8 @@ STATUS = (
         "no-double/no_double",
         (
             "agents/claude_code.py",
-            "return max(self._transcripts().get(id, ()), key=written_at, default=None)",
-            "return min(self._transcripts().get(id, ()), key=written_at, default=None)",
+            "return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)",
+            "return min(paths, key=written_at, default=None)",
         ),
     ),
     # Turns

@@ -185,6 +185,7 @@ class World:
             "XDG_STATE_HOME": str(folder / "xdg-state"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_CACHE_HOME": str(folder / "cache"),
+            "TMUX_TMPDIR": str(folder),  # no server of a person is asked
             "SOAK_SOCKET": str(folder / "socket"),
             "SOAK_PROGRAMS": str(folder / "programs" / "bin"),
         }

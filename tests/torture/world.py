@@ -79,6 +79,7 @@ class World:
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_CACHE_HOME": str(folder / "cache"),
+            "TMUX_TMPDIR": str(folder),  # no server of a person is asked
         }
         self.command = [sys.executable, "-m", "agentctl"]
         self.limit = COMMAND_LIMIT

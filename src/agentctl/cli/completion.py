@@ -51,8 +51,9 @@ def add_completers(parser: ArgumentParser) -> None:
         "stat": slots,
     }
     for action in parser._actions:
-        if action.dest in completers:
-            action.completer = completers[action.dest]  # type: ignore[attr-defined]
+        name = "agent" if "--agent" in action.option_strings else action.dest
+        if name in completers:
+            action.completer = completers[name]  # type: ignore[attr-defined]
         for inner in action.choices.values() if isinstance(action.choices, dict) else ():
             add_completers(inner)
 
