@@ -371,3 +371,4 @@ def read_only_state(world: World) -> None:
         stopped = world.run("stop", id)
         world.says("and can be stopped", stopped.stdout.strip(), stopped.returncode == 0, stopped.stderr)
         handles["child"].wait()
+        handles["runner"].wait()  # that it left no word is a fact only once it is gone

@@ -29,7 +29,7 @@ PATIENCE = 1.0  # seconds for one query
 STEPS = 20_000  # of SQLite's machine, between two looks at the clock
 MOST_ROWS = 100_000
 LONGEST = 64 * 1024 * 1024  # bytes of one value
-OUT_OF_REACH = (8, 14)  # SQLITE_READONLY, SQLITE_CANTOPEN
+OUT_OF_REACH = (5, 6, 8, 14)  # SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_CANTOPEN
 LAST_ID = "\U0010ffff"
 SESSION = ("id", "parent_id", "directory", "title", "version", "model", "time_created", "time_updated")
 # Of a large value only what is never looked at is left out: whole files before and after, outputs, attachments.
@@ -239,7 +239,7 @@ def broken() -> tuple[type[Exception], ...]:
 
 
 def is_out_of_reach(error: Exception) -> bool:
-    """Not damaged, but on a disk that cannot be written."""
+    """Not damaged, but on a disk that cannot be written, or kept by somebody."""
     import sqlite3
 
     code = getattr(error, "sqlite_errorcode", OUT_OF_REACH[0])
