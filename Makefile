@@ -13,7 +13,7 @@ demo: $(READY)  ## start demo agents in a temporary home and show what agentctl 
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) lint  ## lint, types and all tests that need no privileges
-	scripts/contained $(BIN)/python -m pytest -n 2 --dist worksteal
+	scripts/contained $(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .

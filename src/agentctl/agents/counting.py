@@ -162,9 +162,10 @@ def count_lines(
         place = {"inode": found.st_ino, "offset": passage.offset, "marks": marks(fd, passage.offset)}
     finally:
         os.close(fd)
-    problem = f"{passage.too_long} lines are too long to be counted" if passage.too_long else None
+    too_long = passage.too_long + (amount(state.get("too_long")) or 0 if start and state else 0)
+    problem = f"{too_long} lines are too long to be counted" if too_long else None
     facts = {source.session: Facts(reader.parent or source.parent, reader.cwd)}
-    return Counted(spent, facts, {**place, "reader": reader.state}, start == 0, problem)
+    return Counted(spent, facts, {**place, "too_long": too_long, "reader": reader.state}, start == 0, problem)
 
 
 def place_in(fd: int, inode: int, size: int, state: dict[str, Any] | None) -> int:
