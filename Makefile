@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint torture mutants fuzz soak lab bench screenshot clean
+.PHONY: help demo test stress lint torture mutants fuzz soak lab bench screenshot clean
 
 help:  ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -12,8 +12,11 @@ help:  ## show this
 demo: $(READY)  ## start demo agents in a temporary home and show what agentctl says of them
 	@$(BIN)/python scripts/demo.py
 
-test: $(READY) lint  ## lint, types and all tests that need no privileges
-	scripts/contained $(BIN)/python -m pytest -n 4 --dist worksteal
+test: $(READY) lint  ## lint, types and all tests that need no privileges, but for the long ones of `make stress`
+	scripts/contained $(BIN)/python -m pytest -n 3 --dist worksteal -m "not stress"
+
+stress: $(READY)  ## the tests that take long: killed at every step, many at once, races
+	scripts/contained $(BIN)/python -m pytest -n 3 --dist worksteal -m stress
 
 lint: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff check .

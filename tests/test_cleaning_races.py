@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux"), pytest.mark.stress]
 
 # Runs the command, and waits before this step of it until it is told to go on.
 HALTED = """

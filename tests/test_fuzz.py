@@ -144,6 +144,7 @@ def test_every_target_has_a_fault_to_be_seen() -> None:
     assert set(PLANTED) == set(TARGETS)
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("target", PLANTED)
 def test_a_fault_where_it_is_read_is_seen(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where, name, fault = PLANTED[target]

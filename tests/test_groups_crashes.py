@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux"), pytest.mark.stress]
 MANY = 30
 TWO = ("launch", "--agent", "demo", "--agent", "demo", "-p", LONG, "--group", "g")
 STEPS = (

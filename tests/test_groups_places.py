@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux"), pytest.mark.stress]
 TWO = ("--agent", "demo", "--agent", "demo", "-p", "hi", "--group", "g")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux"), pytest.mark.stress]
 
 # The steps of a launch as the command takes them, one inside or after the other.
 STEPS = (

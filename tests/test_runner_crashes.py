@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the runner reads /proc")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="the runner reads /proc"), pytest.mark.stress]
 
 STEPS = [step.__name__ for step in runner.STEPS]
 # Takes the steps of a launch, and kills somebody after one of them: itself, or the agent's process.
