@@ -157,9 +157,10 @@ class OpenCode(Puppet):
 
     def do_typed(self, command: str, id: str | None = None) -> None:
         """A command that the person typed behind "!": no model, no question, no line in the log."""
+        now = files.milliseconds()  # of all of it: a session that was begun before its prompt might be another screen's
         one = self.session(id)
-        one.step = Item("msg", role="assistant", agent="build", **MODEL, time={"created": files.milliseconds()})
-        prompt = Item("msg", role="user", time={"created": files.milliseconds()}, agent="build", model=MODEL)
+        one.step = Item("msg", role="assistant", agent="build", **MODEL, time={"created": now})
+        prompt = Item("msg", role="user", time={"created": now}, agent="build", model=MODEL)
         self.store.message(one, prompt)
         self.store.message(one, one.step)
         one.started = True
