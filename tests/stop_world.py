@@ -187,8 +187,8 @@ class StopWorld(Home):
         return done.stderr
 
     def status(self, id: str) -> str:
-        """Other tests start programs all the time: one whose arguments cannot be read yet may be on what was in mid-turn,
-        which is said for that moment."""
+        """Other tests start programs all the time: one whose arguments cannot be read yet may be on what was in
+        mid-turn, which is said for that moment."""
         for _ in range(MOMENTS):
             found = json.loads(self.ctl("status", id, "--json").stdout)["session"]
             if found["status"] != "unknown" or "may be on it" not in str(found["reason"]):
