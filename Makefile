@@ -13,7 +13,7 @@ demo: $(READY)  ## start demo agents in a temporary home and show what agentctl 
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) lint  ## lint, types and all tests that need no privileges, but for the long ones of `make stress`
-	scripts/contained $(BIN)/python -m pytest -n 2 --dist worksteal -m "not stress"
+	scripts/contained $(BIN)/python -m pytest -n 3 --dist worksteal -m "not stress"
 
 stress: $(READY)  ## the tests that take long: killed at every step, many at once, races
 	scripts/contained $(BIN)/python -m pytest -n 2 --dist worksteal -m stress
