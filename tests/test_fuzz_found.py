@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentctl import cli, config, launched, launches, roots, sessions, stores, waiting
-from agentctl.agents import codex, codex_rollout, codex_socket, opencode_db, opencode_log
+from agentctl.agents import codex, codex_rollout, codex_socket, opencode_db, opencode_json, opencode_log, opencode_usage
 from agentctl.cli import list as list_verb
 from agentctl.cli import output
 from agentctl.errors import UsageError
@@ -83,6 +83,24 @@ def test_tokens_that_nobody_can_count_are_not_counted(
     (one,) = everything().sessions
     found = oracle.parse(said("status", "--json", one.id))["session"]["tokens"]
     assert (found["input"], found["output"]) == (7, None)
+
+
+def test_a_cost_in_an_older_store_is_bounded(tmp_path: Path) -> None:
+    folder = tmp_path / "storage/message/ses_1"
+    folder.mkdir(parents=True)
+    for number, cost in enumerate(("NaN", "1e400", "9" * 400, "0.5")):
+        tokens = f'{{"input": 1, "output": {10**400}}}'
+        text = f'{{"role": "assistant", "tokens": {tokens}, "cost": {cost}, "time": {{"created": 1}}}}'
+        (folder / f"msg_{number}.json").write_text(text)
+    session = tmp_path / "storage/session/project/ses_1.json"
+    session.parent.mkdir(parents=True)
+    session.write_text('{"id": "ses_1", "directory": "/w", "time": {"created": 1, "updated": 2}}')
+    older = opencode_json.Folder("opencode", str(tmp_path), [])
+    row = older.session("ses_1")
+    assert row is not None
+    found = opencode_usage.of_session(older, row)
+    assert found.tokens is not None
+    assert (found.tokens.input, found.tokens.output, found.cost_usd) == (4, None, 0.5)
 
 
 @pytest.mark.parametrize("at", [-1e10, 9e15, float("inf"), float("nan")])

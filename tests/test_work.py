@@ -80,7 +80,7 @@ def opened_by(home: Home, *words: str) -> tuple[list[str], list[str]]:
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     shown = answer["sessions"] if "sessions" in answer else [answer["session"]]
-    return [session["id"] for session in shown], sorted(set(done.stderr.split("\n")))  # a second look opens no others
+    return [session["id"] for session in shown], sorted(done.stderr.split("\n"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -90,7 +90,11 @@ def test_what_is_stored_costs_a_list_nothing(home: Home, tmp_path: Path) -> None
     store(tmp_path, range(50))
     few = opened_by(home, "list")
     store(tmp_path, range(50, 500))
-    many = opened_by(home, "list")
+    for _ in range(10):  # where somebody else starts a program at that moment, a list looks twice
+        many = opened_by(home, "list")
+        if few == many:
+            break
+        few = min(few, many, key=lambda one: len(one[1]))
     assert few == many
     assert few[0] == [id]
     assert any("process.json" in path for path in few[1])  # the counter was there

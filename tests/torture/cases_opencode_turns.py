@@ -57,6 +57,20 @@ def permission_opencode(world: World) -> None:
 
 
 @case("permission")
+def permission_opencode_typed_later(world: World) -> None:
+    """a command that was typed into a session begun before, which no log names since: not known, never ended"""
+    screens = [world.opencode("screen") for _ in range(3)]
+    for screen in screens[:2]:
+        screen.mid_model()
+    screens[2].do("typed", command="sleep 300", pause=0.05)
+    world.look()
+    world.check("typed later, among others", screens[2].id, "unknown", process="unknown")
+    world.check_unattached("its screen", screens[2])
+    for screen in screens[:2]:
+        world.check("the others", screen.id, "running", pid=screen, link="exact")
+
+
+@case("permission")
 def permission_opencode_without_a_log(world: World) -> None:
     """the same without a log: a call with no process waits, one with a process runs"""
     asks = world.opencode("screen", log="own", layout="json", cwd=world.folder_at("asks")).mid_model()

@@ -155,10 +155,13 @@ class OpenCode(Puppet):
         if allowed is False:
             self.log.write(f"asking id={timed_id('que' if tool == 'question' else 'per')} permission={tool}")
 
-    def do_typed(self, command: str, id: str | None = None) -> None:
+    def do_typed(self, command: str, id: str | None = None, pause: float = 0.0) -> None:
         """A command that the person typed behind "!": no model, no question, no line in the log."""
-        now = files.milliseconds()  # of all of it: a session that was begun before its prompt might be another screen's
+        now = files.milliseconds()
         one = self.session(id)
+        if pause:  # a session that was begun before its prompt may be another screen's by then
+            time.sleep(pause)
+            now = files.milliseconds()
         one.step = Item("msg", role="assistant", agent="build", **MODEL, time={"created": now})
         prompt = Item("msg", role="user", time={"created": now}, agent="build", model=MODEL)
         self.store.message(one, prompt)
