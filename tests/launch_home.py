@@ -89,6 +89,11 @@ class Home:
         until(lambda: self.session(id)["status"] in words)
         return self.session(id)
 
+    def until_ended(self, id: str, word: str) -> dict[str, Any]:
+        """With how it ended: its runner notes that a moment after the process table has it."""
+        until(lambda: (end := self.session(id))["status"] == word and (end["exit_code"], end["signal"]) != (None, None))
+        return self.session(id)
+
     def launches(self) -> list[Launch]:
         found, problems = launches.read_all(self.env)
         assert problems == []

@@ -229,9 +229,15 @@ def test_input_reaches_it(world: Git) -> None:
     assert commands.run(["cat"], str(world.folder), world.env, 30, b"x" * 300_000).out == b"x" * 300_000
 
 
-def test_a_worktree_that_another_git_is_just_making(world: Git) -> None:
-    """Seen with 24 `git worktree add` at once: git dies of the folder of another that has no files yet."""
-    words = "failed to read .git/worktrees/x/commondir: Success"
+@pytest.mark.parametrize(
+    "words",
+    [
+        "failed to read .git/worktrees/x/commondir: Success",
+        'Invalid path "/r/.git/worktrees/x": No such file or directory',
+    ],
+)
+def test_a_worktree_that_another_git_is_just_making_or_taking_away(world: Git, words: str) -> None:
+    """Seen with 24 `git worktree add` at once: git dies of the folder of another that has no files yet, or no more."""
     put_in_path(world, "git", f"#!/bin/sh\nif mkdir seen 2>/dev/null; then echo 'fatal: {words}' >&2; exit 128; fi\n")
     assert git.run(str(world.folder), "worktree", "list", env=world.env).code == 0
     put_in_path(world, "git", "#!/bin/sh\nmkdir once || exit 3\necho 'fatal: failed to read x' >&2\nexit 128\n")

@@ -96,7 +96,7 @@ def test_the_command_is_killed(home: Home, step: str, when: str) -> None:
         assert home.launches() == []
         assert not home.living()
         id = home.launch("again")
-        assert home.until_status(id, "done")["exit_code"] == 0
+        assert home.until_ended(id, "done")["exit_code"] == 0
         return
     (row,) = sessions
     assert (row["status"], row["group"]) == ("running", "g")
@@ -147,8 +147,7 @@ def test_the_agent_is_killed_in_a_tool(home: Home) -> None:
     id = home.launch("[[bash:sleep 60]]", "--on-complete", "echo $AGENTCTL_STATUS > completed")
     until(lambda: any(event["event"] == "tool" for event in home.events(id)))
     end_by_key(home.launch_of(id).child)
-    found = home.until_status(id, "stopped")
-    assert found["signal"] == "SIGKILL"
+    assert home.until_ended(id, "stopped")["signal"] == "SIGKILL"
     until(lambda: (home.work / "completed").exists() and (home.work / "completed").read_text() == "stopped\n")
 
 

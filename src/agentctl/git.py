@@ -38,8 +38,9 @@ OF_ANOTHER_REPOSITORY = (
 # found by a look from inside of it: git asks who owns it then.
 HERE = "--git-dir=."
 SAID = ("fatal: ", "error: ")
-# For the moment in which another git makes a worktree, its folder is there without its files, and git dies of it.
-HALF_MADE, TRIES, PAUSE = (b"failed to read ", b"worktrees/"), 60, 0.05
+# For the moment in which another git makes a worktree, its folder is there without its files; in the one in which it
+# takes one away, the folder was there. Git dies of both.
+HALF_MADE, OF_A_WORKTREE, TRIES, PAUSE = (b"failed to read ", b"Invalid path "), b"worktrees/", 60, 0.05
 HINT = "git config --global --add safe.directory "
 # Of many that delete branches at one moment each waits for the others' lock, by default for a second.
 SETTINGS = (
@@ -87,7 +88,7 @@ def run(
     try:
         for _ in range(TRIES):
             ran = commands.run(argv_of(words), cwd, {**environment(env), **(more or {})}, seconds)
-            if ran.code == 0 or not all(part in ran.err for part in HALF_MADE):
+            if ran.code == 0 or not met_another(ran.err):
                 break
             time.sleep(PAUSE)
         return ran
@@ -95,6 +96,10 @@ def run(
         raise GitFailed(f"{error}; install git (https://git-scm.com)") from None
     except commands.TooSlow as error:
         raise GitFailed(f"{cwd}: {error}; try `git {' '.join(words)}` there yourself") from None
+
+
+def met_another(said: bytes) -> bool:
+    return OF_A_WORKTREE in said and any(words in said for words in HALF_MADE)
 
 
 def stream(cwd: str, *words: str, env: Mapping[str, str], more: Mapping[str, str] | None = None) -> commands.Ran:
