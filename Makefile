@@ -23,14 +23,14 @@ lint: $(READY)  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces and tmux): [CASE=name] [WRITE=1: docs/torture.md]
-	$(BIN)/python -m tests.torture $(if $(WRITE),--write) $(CASE)
+torture: $(READY)  ## the lies of session tools, as named tests on real processes (needs PID namespaces and tmux); the whole writes docs/torture.md: [CASE=name]
+	$(BIN)/python -m tests.torture $(or $(CASE),--write)
 ifeq ($(CASE),)
 	$(BIN)/python -m tests.mutants --sample 5 --seed "$$(git rev-parse HEAD 2>/dev/null)"
 endif
 
-mutants: $(READY)  ## takes each defence out and looks that the torture suite goes red: [ONLY=name] [WRITE=1: its part of docs/torture.md]
-	$(BIN)/python -m tests.mutants $(if $(WRITE),--write) $(ONLY)
+mutants: $(READY)  ## takes each defence out and looks that the torture suite goes red; the whole writes its part of docs/torture.md: [ONLY=name]
+	$(BIN)/python -m tests.mutants $(or $(ONLY),--write)
 
 fuzz: $(READY)  ## damaged files of every kind through the real query path: [N=100000] [SEED=1] [ONLY=target] [REPLAY=case]
 	scripts/contained $(BIN)/python -m tests.fuzz --n $(or $(N),100000) --seed $(or $(SEED),1) \

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -100,6 +102,31 @@ def test_the_whole_diff_and_nothing_is_changed(home: Worktrees) -> None:
     assert not (home.repository / "ignored").exists()
     stat = home.agentctl("compare", "g", "--stat", "a").stdout
     assert "5 files changed" in stat
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_what_a_diff_shows_to_a_terminal_is_not_obeyed(home: Worktrees, colour: bool) -> None:
+    home.ended("[[bash:printf '\\tred \\033[31m\\302\\233 \\342\\200\\256.\\r\\n' > new; git add new]]")
+    env = {**home.env, "TERM": "xterm"} if colour else {**home.env, "NO_COLOR": "1"}
+    shown = in_a_terminal([*COMMAND, "compare", "g", "--diff", "a"], home.repository, env)
+    (line,) = [line for line in shown.splitlines() if "red" in line]
+    assert line == ("\x1b[32m{}\x1b[0m" if colour else "{}").format("+\tred \\x1b[31m\\x9b \\u202e.")
+    assert "\x1b" not in in_a_terminal([*COMMAND, "compare", "g", "--stat", "a"], home.repository, env)
+
+
+def in_a_terminal(argv: list[str], cwd: Path, env: dict[str, str]) -> str:
+    ours, theirs = pty.openpty()
+    said = b""
+    with subprocess.Popen(argv, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as child:
+        os.close(theirs)
+        while select.select([ours], [], [], TIMEOUT)[0]:
+            try:
+                said += os.read(ours, 65536)
+            except OSError:  # its last holder has ended
+                break
+        assert child.wait(TIMEOUT) == 0, said
+    os.close(ours)
+    return said.decode()
 
 
 def state(home: Worktrees, path: Path) -> object:

@@ -57,7 +57,7 @@ def test_names_are_unique_and_every_row_says_what_it_is() -> None:
 
 
 def test_the_page_has_all_of_them() -> None:
-    """`make mutants WRITE=1` writes it."""
+    """`make mutants` writes it."""
     assert told.named_in(page.part_of(page.PATH.read_text(), "defences")) == [one.name for one in MUTANTS]
 
 

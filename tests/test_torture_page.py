@@ -29,7 +29,7 @@ def test_every_world_has_its_name_and_says_what_it_is() -> None:
 
 
 def test_the_page_has_the_cases_of_the_suite() -> None:
-    """`make torture WRITE=1` writes it."""
+    """`make torture` writes it."""
     assert told.named_in(page.part_of(PAGE, "cases")) == told.wanted(ALWAYS)
 
 

@@ -9,7 +9,7 @@ from agentctl.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from subprocess import Popen
     from typing import IO, Any
 
@@ -45,19 +45,28 @@ def run(argv: Sequence[str], cwd: str, env: Mapping[str, str], patience: float, 
         return Ran(child.returncode, whole(out), whole(err))
 
 
-def stream(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Ran:
-    """The same, with its output straight to ours: of any length, and as slowly as it is read."""
+def stream(argv: Sequence[str], cwd: str, env: Mapping[str, str], each: Callable[[bytes], object] | None = None) -> Ran:
+    """The same, with its output straight to ours, or with `each` line of it: of any length, and as slowly as it is
+    read."""
+    import subprocess
     import sys
 
     sys.stdout.flush()
     with scratch() as err:
-        with begin(argv, cwd, env, sys.stdout, err) as child:
+        with begin(argv, cwd, env, sys.stdout if each is None else subprocess.PIPE, err) as child:
+            try:
+                for line in child.stdout or ():
+                    assert each is not None
+                    each(line)
+            except BaseException:
+                end(child)
+                raise
             supervise(child, argv[0], None)
         return Ran(child.returncode, b"", whole(err))
 
 
 def begin(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], out: IO[Any], err: IO[Any], *, feed: bool = False
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], out: IO[Any] | int, err: IO[Any], *, feed: bool = False
 ) -> Popen[bytes]:
     import subprocess
 

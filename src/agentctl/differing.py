@@ -12,7 +12,7 @@ from agentctl.model import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 # Of the person's own settings, none counts that runs programs, leaves things out, or makes what `git apply` refuses.
 PLAIN = ("--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none", "--submodule=short", "-M")
@@ -66,10 +66,11 @@ def measure(place: Place, env: Mapping[str, str]) -> Difference:
     )
 
 
-def show(place: Place, env: Mapping[str, str], *options: str) -> None:
-    """The whole of it, to our own output, of any length."""
+def show(place: Place, env: Mapping[str, str], *options: str, each: Callable[[bytes], object] | None = None) -> None:
+    """The whole of it, of any length: to our own output, or to `each`, line by line."""
     with against_base(place, env) as (cwd, words, more):
-        ran = git.stream(cwd, *words, *PLAIN, *PREFIXES, *options, *ends(place), env=env, more=more)
+        options = ("--no-color", *PLAIN, *PREFIXES, *options)
+        ran = git.stream(cwd, *words, *options, *ends(place), env=env, more=more, each=each)
     if ran.code > 0 and ran.code != 128 + 13:  # by SIGPIPE, it was read as far as somebody wanted
         raise AgentctlError(f"{cwd}: git diff: {git.why(ran)}")
 

@@ -13,7 +13,7 @@ from agentctl.errors import AgentctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 PATIENCE = 30.0  # for an answer
 CHECKOUT_PATIENCE = 600.0  # for a tree to be written, or taken away
@@ -102,10 +102,16 @@ def met_another(said: bytes) -> bool:
     return OF_A_WORKTREE in said and any(words in said for words in HALF_MADE)
 
 
-def stream(cwd: str, *words: str, env: Mapping[str, str], more: Mapping[str, str] | None = None) -> commands.Ran:
-    """The same, for as long as it takes; its output is ours."""
+def stream(
+    cwd: str,
+    *words: str,
+    env: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+    each: Callable[[bytes], object] | None = None,
+) -> commands.Ran:
+    """The same, for as long as it takes; its output is ours, or goes to `each`, line by line."""
     try:
-        return commands.stream(argv_of(words), cwd, {**environment(env), **(more or {})})
+        return commands.stream(argv_of(words), cwd, {**environment(env), **(more or {})}, each)
     except commands.Missing as error:
         raise GitFailed(f"{error}; install git (https://git-scm.com)") from None
 

@@ -27,7 +27,7 @@ def text_of(mutants: Sequence[Mutant], *, tried: bool = True) -> str:
     ]
     first = f"Run of {page.when()}: {len(mutants)} defences, each of them missed by every case that guards it."
     if not tried:
-        first = "No whole run has been written here yet: `make mutants WRITE=1` says that all of them were caught."
+        first = "No whole run has been written here yet: `make mutants` says that all of them were caught."
     return "\n".join([first, "", *table(("name", "defence", "without it", "guarded by"), rows)])
 
 

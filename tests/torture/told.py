@@ -51,7 +51,7 @@ def text_of(rows: list[dict[str, Any]]) -> str:
     cases = {row["case"] for row in rows}
     lines = [f"Run of {page.when()}: {len(cases)} cases, {len(rows)} checks, all of them passed.", ""]
     if not rows:
-        lines = ["No whole run has been written here yet: `make torture WRITE=1` adds every check and its answer.", ""]
+        lines = ["No whole run has been written here yet: `make torture` adds every check and its answer.", ""]
     for section in (*SECTIONS, FURTHER):
         listed = [line for line in lines_of_the_list() if line.section == section]
         if not listed:

@@ -31,6 +31,8 @@ examples:
 """
 COLUMNS = ("SLOT", "AGENT", "MODEL", "STATUS", "TIME", "TOKENS", "COST", "COMMITS", "FILES", "LINES", "LAST MESSAGE")
 LEAST = 20  # characters for the last message
+# As git colours a diff; the first that a line begins with.
+DIFF_COLOURS = (("diff ", 1), ("index ", 1), ("+++ ", 1), ("--- ", 1), ("@@", 36), ("+", 32), ("-", 31))
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -65,15 +67,24 @@ def run_diff(args: Namespace) -> int:
     place = comparing.place_of(args.group, args.diff if args.diff is not None else args.stat, os.environ)
     if place.worktree is None:
         print(f"its worktree is gone: this is what was committed on {output.plain(place.branch)}", file=sys.stderr)
-    colour = "--color=always" if output.colourful() else "--no-color"
     if args.stat is not None:
-        differing.show(place, os.environ, colour, f"--stat={output.width()}")
+        differing.show(place, os.environ, f"--stat={output.width()}", each=print_line)
+    elif sys.stdout.isatty():
+        differing.show(place, os.environ, each=print_line)
     else:
-        differing.show(place, os.environ, colour, *(() if sys.stdout.isatty() else ("--binary",)))
+        differing.show(place, os.environ, "--binary")  # byte by byte, for `git apply`
     return 0
 
 
 # For people
+
+
+def print_line(line: bytes) -> None:
+    """Of a diff, as no terminal obeys it: what was changed may hold anything."""
+    text = line.rstrip(b"\r\n").decode(errors="backslashreplace")
+    shown = "\t".join(output.plain(part) for part in text.split("\t"))
+    code = next((code for begin, code in DIFF_COLOURS if text.startswith(begin)), None) if output.colourful() else None
+    print(shown if code is None else f"\x1b[{code}m{shown}\x1b[0m")
 
 
 def table(rows: Sequence[Sequence[str]], slots: Sequence[Slot]) -> None:
