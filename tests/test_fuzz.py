@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 ROOT = Path(__file__).parents[1]
-SEED, CASES = 20261116, 1500
+SEED, CASES = 20261116, 3000
 PATIENCE = 1200.0
 MOST_TRIES = 400
 
