@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import pytest
 from agentctl import worktrees
 from tests.children import until
 from tests.git_home import GitHome
+from tests.killed_commands import kill_at
 from tests.launch_home import LONG, TIMEOUT
 
 if TYPE_CHECKING:
@@ -42,25 +42,6 @@ STEPS = (
     "agentctl.groups.await_sessions",
     "agentctl.awaiting.id_in",
 )
-DRIVER = """
-import importlib, os, signal, sys
-from agentctl import awaiting, control, git, groups, launches, launching, locks, worktrees
-from agentctl.cli import run
-path, when, *words = sys.argv[1:]
-path, _, word = path.partition(":")
-module, name = path.rsplit(".", 1)
-where = importlib.import_module(module)
-step = getattr(where, name)
-def killed(*given, **named):
-    if word and word not in given:
-        return step(*given, **named)
-    if when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    step(*given, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-setattr(where, name, killed)
-run(words)
-"""
 
 
 @pytest.fixture
@@ -154,17 +135,7 @@ def test_ctrl_c_while_sessions_are_awaited(home: GitHome) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_the_command_is_killed(home: GitHome, step: str, when: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, step, when, *TWO],
-        env=home.env,
-        cwd=home.work,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert done.returncode == -9, f"the step was not taken: {done.stderr}"
+    kill_at(home, step, when, *TWO)
     settle(home)
     begun = {launch.slot for launch in home.launches()}
     rows = home.listed()["sessions"]

@@ -1,20 +1,20 @@
 """kill -9 of the command, the runner or the agent, at every boundary of `agentctl launch` and `resume`.
 
-A driver runs the real command with one function that kills, before or after the step it stands for; the shipped command
-has no such switch. What must hold after each: either no agent runs and none is listed, or it runs, is listed as it is,
-and ends with its exit code; no directory stays busy; and the next launch works.
+A driver (tests/killed_commands.py) runs the real command with one function that kills, before or after the step that it
+stands for; the shipped command has no such switch. What must hold after each: either no agent runs and none is listed,
+or it runs, is listed as it is, and ends with its exit code; no directory stays busy; and the next launch works.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.children import until
-from tests.launch_home import LONG, TIMEOUT, UNTIL_TOLD, Home
+from tests.killed_commands import kill_at
+from tests.launch_home import LONG, UNTIL_TOLD, Home
 from tests.launch_world import end_by_key
 
 if TYPE_CHECKING:
@@ -37,22 +37,6 @@ STEPS = (
     "agentctl.awaiting.id_in",
     "agentctl.hooks.run",
 )
-DRIVER = """
-import importlib, os, signal, sys
-from agentctl import awaiting, control, hooks, launches, launching, locks
-from agentctl.cli import run
-path, when, *words = sys.argv[1:]
-module, name = path.rsplit(".", 1)
-where = importlib.import_module(module)
-step = getattr(where, name)
-def killed(*given, **named):
-    if when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    step(*given, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-setattr(where, name, killed)
-run(words)
-"""
 
 
 @pytest.fixture
@@ -62,20 +46,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield home
     finally:
         home.end_all()
-
-
-def drive(home: Home, step: str, when: str, *words: str) -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", DRIVER, step, when, *words],
-        env=home.env,
-        cwd=home.work,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert found.returncode == -9, f"the step was not taken: {found.stderr}"
 
 
 def settled(home: Home) -> bool:
@@ -89,7 +59,7 @@ def settled(home: Home) -> bool:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_the_command_is_killed(home: Home, step: str, when: str) -> None:
-    drive(home, step, when, "launch", "demo", "-p", UNTIL_TOLD, "--on-create", "true", "--group", "g")
+    kill_at(home, step, when, "launch", "demo", "-p", UNTIL_TOLD, "--on-create", "true", "--group", "g")
     until(lambda: settled(home))
     sessions = home.listed("-a")["sessions"]
     if not sessions:
@@ -118,7 +88,7 @@ def test_a_resume_is_killed(home: Home, step: str, when: str) -> None:
     id = home.launch("one")
     home.until_status(id, "done")
     home.wait_until_quiet()
-    drive(home, step, when, "resume", id, f"two{UNTIL_TOLD}")
+    kill_at(home, step, when, "resume", id, f"two{UNTIL_TOLD}")
     home.go()
     home.wait_until_quiet()
     found = home.session(id)
