@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +15,7 @@ import pytest
 from agentctl.cli import launch_many
 from agentctl.control import Request
 from agentctl.errors import LaunchFailed, TimedOut
-from agentctl.groups import Outcome
+from agentctl.groups import Crew, Outcome
 from agentctl.model import Session
 from tests.children import until
 from tests.git_home import GitHome
@@ -356,3 +359,21 @@ def test_the_exit_code() -> None:
     said = launch_many.why_failed(at_once) or ""
     assert said.startswith("demo ended at once with exit code 1; 1 is failed: no model")
     assert launch_many.why_failed(well) is None
+
+
+def test_who_waits_for_a_crew_is_interrupted_and_waits_again() -> None:
+    """The first Ctrl-C leaves the others at work: the second wait is for them all."""
+    held, done, main = threading.Event(), threading.Event(), threading.get_ident()
+
+    def work() -> None:
+        held.wait()
+        time.sleep(0.3)
+        done.set()
+
+    crew = Crew([work])
+    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        crew.wait()
+    held.set()
+    crew.wait()
+    assert done.is_set()

@@ -135,7 +135,8 @@ def labelled(result: Callable[[], Prepared], label: str) -> Prepared:
 
 
 class Crew:
-    """A few threads for what blocks. Daemons: who presses Ctrl-C twice does not wait for git."""
+    """A few threads for what blocks. Daemons: who presses Ctrl-C twice does not wait for git. They tell themselves when
+    they have ended: a `join` that is torn by Ctrl-C takes a thread that runs for one that has ended (CPython 3.11)."""
 
     def __init__(self, jobs: Iterable[Callable[[], None]]) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -143,21 +144,26 @@ class Crew:
         for job in jobs:
             self._jobs.put(job)
             count += 1
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(AT_ONCE, count))]
-        for thread in self._threads:
-            thread.start()
+        self._ended = [threading.Event() for _ in range(min(AT_ONCE, count))]
+        for ended in self._ended:
+            threading.Thread(target=self._work, args=(ended,), daemon=True).start()
 
-    def _work(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                return
-            job()
+    def _work(self, ended: threading.Event) -> None:
+        try:
+            while (job := self._next()) is not None:
+                job()
+        finally:
+            ended.set()
+
+    def _next(self) -> Callable[[], None] | None:
+        try:
+            return self._jobs.get_nowait()
+        except queue.Empty:
+            return None
 
     def wait(self) -> None:
-        for thread in self._threads:
-            thread.join()
+        for ended in self._ended:
+            ended.wait()
 
 
 class Uninterrupted:
