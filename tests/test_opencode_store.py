@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -70,6 +71,24 @@ def cannot_be_opened_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(path, mode)
 
     monkeypatch.setattr(opencode_db, "connect", connect)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its own descriptors")
+def test_a_database_that_nobody_needs_any_more_is_closed_at_once(home: Home) -> None:
+    """Not when somebody looks for rubbish: a command that is over soon never does, and one that polls has it open a
+    thousand times."""
+    gc.disable()
+    try:
+        for _ in range(3):
+            assert Database(str(home.path)).recent(0.0) == []
+        open_files = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if fd_is_there(fd)]
+    finally:
+        gc.enable()
+    assert str(home.path) not in open_files
+
+
+def fd_is_there(fd: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{fd}")
 
 
 @pytest.mark.usefixtures("cannot_be_opened_in_place")

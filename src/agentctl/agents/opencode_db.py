@@ -49,7 +49,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._columns: frozenset[str] = frozenset()
         self._copy: TemporaryDirectory[str] | None = None
-        self._until = 0.0
+        self._limit = Limit()
 
     def __del__(self) -> None:
         self.close()
@@ -191,7 +191,7 @@ class Database:
         connection = self._open()
         if not self._columns:
             return []  # it was created this moment, and has no tables yet
-        self._until = time.monotonic() + PATIENCE
+        self._limit.until = time.monotonic() + PATIENCE
         try:
             return connection.execute(query, [bound(value) for value in values]).fetchmany(MOST_ROWS)
         except broken() as error:
@@ -223,12 +223,18 @@ class Database:
                     self._connection, self._columns = connect(os.path.join(self._copy.name, "copy.db"), "rw")
                 except broken() as error:
                     raise Unreadable(f"{self.path}: {first}, and a copy of it: {error}") from error
-            self._connection.set_progress_handler(self._is_late, STEPS)
+            self._connection.set_progress_handler(self._limit.is_over, STEPS)
         return self._connection
 
-    def _is_late(self) -> bool:
-        """A view can have rows without an end, and a damaged page a cycle: then the query is ended."""
-        return time.monotonic() > self._until
+
+class Limit:
+    """A view can have rows without an end, and a damaged page a cycle: then the query is ended. On its own: a handler
+    that knows its database would keep that open until somebody looks for rubbish."""
+
+    until = 0.0
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self.until
 
 
 def broken() -> tuple[type[Exception], ...]:
