@@ -11,7 +11,7 @@ from tests.soak import starting
 from tests.soak.actor import new_life
 from tests.soak.actors import end_tools, stop
 from tests.soak.lives import key_of, ticks_of
-from tests.soak.oracle import DONE
+from tests.soak.oracle import DONE, SESSIONLESS
 from tests.soak.world import RETENTION, ended, patiently
 from tests.torture.handles import WorldError, state_of
 
@@ -41,7 +41,9 @@ def close(stage: Stage) -> None:
 def stop_everything(stage: Stage) -> None:
     for life in stage.living():
         with life.lock:
-            if life.id is not None:
+            if life.truth == SESSIONLESS:
+                life.leave()  # nothing of it can be named to agentctl
+            elif life.id is not None:
                 stop(stage, life, grace="5s")
             if life.alive:
                 stage.fail(ORPHANS, f"{life.agent} {life.id} could not be stopped", life)

@@ -71,6 +71,16 @@ class Life:
     # What is true
 
     @property
+    def truth(self) -> Truth:
+        """While it runs, and nothing is under way."""
+        return Truth(ALIVE, self.turn)
+
+    @property
+    def is_guessed(self) -> bool:
+        """Is nothing there that proves which session its process is on? Then only a person who insists may end it."""
+        return False
+
+    @property
     def can_be_told(self) -> bool:
         """Does it do what it is told to?"""
         return not self.is_deaf
@@ -113,7 +123,7 @@ class Life:
         now = time.monotonic()
         self.timeline.change_ends(now)
         if self.alive and not ended(self.processes["agent"].pidfd):
-            self.timeline.is_now(now, Truth(ALIVE, turn))
+            self.timeline.is_now(now, self.truth)
             self.expected = self.ends()
 
     @contextlib.contextmanager
@@ -167,7 +177,7 @@ class Life:
         """It runs, and what it does is known."""
         now = time.monotonic()
         if self.alive and not ended(self.processes["agent"].pidfd):
-            self.timeline.is_now(now, Truth(ALIVE, self.turn))
+            self.timeline.is_now(now, self.truth)
         self.timeline.change_ends(now)
 
     def is_nothing(self) -> None:
@@ -211,6 +221,10 @@ class Life:
         self.left += children_of(self.processes["agent"])
         self.signal("agent", signal.SIGKILL)
 
+    def leave(self) -> None:
+        """It is asked to end, in its own way."""
+        raise NotImplementedError
+
     def await_end(self) -> None:
         patiently(f"the end of {self.agent} {self.id}", lambda: self.died_at is not None)
 
@@ -228,6 +242,11 @@ class Life:
             "demo": f"sessions/{self.id}/events.jsonl",
         }
         return list(root.glob(patterns[self.agent]))
+
+    def forget(self) -> None:
+        """It is deleted from its store."""
+        for path in (*self.files(), *self.registrations()):
+            path.unlink()
 
     def registrations(self) -> list[Path]:
         """What a Claude Code that was killed leaves behind."""

@@ -37,6 +37,7 @@ class Truth(NamedTuple):
 
 
 NOT_THERE = Truth(ABSENT)
+SESSIONLESS = Truth(ABSENT, "its process is there")  # it has no session before its first prompt: a line of its own
 
 
 class Span(NamedTuple):
@@ -148,6 +149,8 @@ def verdict(possible: frozenset[Truth], seen: Seen, pids: frozenset[int]) -> Ver
 def of_nothing(possible: frozenset[Truth], seen: Seen, gone: bool) -> Verdict:
     if NOT_THERE in possible or (gone and not seen.ended_too):
         return Verdict(RIGHT)
+    if SESSIONLESS in possible and seen.unattached is not None:
+        return Verdict(RIGHT)
     if seen.unread:
         return Verdict(UNKNOWN, UNREAD)
     if seen.unattached is not None:
@@ -166,7 +169,7 @@ def of_turn(row: dict[str, Any], turns: set[str], wrong: str) -> Verdict:
 
 def reason_class(reason: str | None) -> str:
     """The same reason for whatever session, process or file."""
-    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", reason or "no reason given")
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|ses_[0-9a-zA-Z]+", "ID", reason or "no reason given")
     text = re.sub(r"pid [0-9]+(, [0-9]+)*", "pid N", text)
     text = re.sub(r"/\S+", "PATH", text)
     return re.sub(r"[0-9]+", "N", text)

@@ -53,8 +53,9 @@ class Stranger(NamedTuple):
 
 
 class Stage:
-    def __init__(self, world: World, evidence: Path) -> None:
+    def __init__(self, world: World, evidence: Path, agents: tuple[str, ...]) -> None:
         self.world = world
+        self.agents = agents
         self.watcher = Watcher()
         self.evidence = evidence
         self.lives: list[Life] = []
