@@ -106,6 +106,21 @@ def test_a_log_is_late_so_what_it_does_not_say_ends_nothing(home: Home, judged: 
     assert words(judged(home.world())) == {"ses_new": ("running", 10, True)}
 
 
+def test_a_new_turn_in_the_session_of_another_run_may_be_of_that_one_which_was_killed(home: Home, judged: Any) -> None:
+    """Killed before its log was written, it was called running for as long as a screen of its directory lived."""
+    home.process(10, 10)
+    home.logs(10, line(11, "aa", "init"))
+    home.session("ses_other", 50)
+    home.prompt("ses_other", 51)
+    home.step("ses_other", 52, end=53, finish="stop")
+    home.logs(99, line(52, "dead", "loop session.id=ses_other step=0"))
+    home.prompt("ses_other", 100)
+    home.step("ses_other", 102)
+    answer = judged(home.world())
+    assert words(answer) == {"ses_other": ("unknown", None, False)}
+    assert [(one.pid, one.candidates) for one in answer.unattached] == [(10, ("ses_other",))]
+
+
 def test_a_session_without_a_prompt_has_not_ended_while_its_process_may_be_starting(home: Home, judged: Any) -> None:
     for pid in (10, 20):
         home.process(pid, 10, "run", f"prompt {pid}")

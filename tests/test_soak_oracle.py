@@ -98,6 +98,11 @@ ROWS: dict[str, tuple[set[Truth], Seen, str]] = {
         Seen(row(GONE, DONE, inferred=True, reason="done; pid 7 may be on it: starting")),
         oracle.HEDGED,
     ),
+    "a doubt that names several": (
+        {RESTS},
+        Seen(row(GONE, DONE, inferred=True, reason="done; pid 6, 7 may be on it: starting")),
+        oracle.HEDGED,
+    ),
     "the doubt names another": (
         {RESTS},
         Seen(row(GONE, DONE, inferred=True, reason="done; pid 77 may be on it: starting")),

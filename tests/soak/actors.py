@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.soak import starting
-from tests.soak.actor import Actor, can_do, free_directory, free_pid, is_told, new_life
+from tests.soak.actor import MOST_ALIVE, Actor, can_do, free_directory, free_pid, is_told, new_life
 from tests.soak.kinds import ClaudeLife, DemoLife, Standin
 from tests.soak.mischief import (
     Churn,
@@ -19,6 +19,7 @@ from tests.soak.mischief import (
     EndStranger,
     Forget,
     FullDisk,
+    LateLog,
     Leaderless,
     ManualLock,
     PlaceStranger,
@@ -29,13 +30,13 @@ from tests.soak.mischief import (
     Torn,
 )  # fmt: skip
 from tests.soak.oracle import ALIVE, DONE, FAILED, GONE, IDLE, WAITING, WORKING, Truth, reason_class
+from tests.soak.people import Beside, Reopen
 from tests.soak.world import AGENTS, Lost, ended
 
 if TYPE_CHECKING:
     from tests.soak.lives import Life
     from tests.soak.stage import Stage
 
-MOST_ALIVE = 14
 GROUPS = ("red", "green")
 
 
@@ -424,9 +425,9 @@ class Nested(Actor):
 
 
 TABLE: tuple[type[Actor], ...] = (
-    Launch, KillLaunch, Conflict, ByHand, Turn, Leave, Stop, StopGroup, Resume, Kill, KillWriting, Suspend, Churn,
-    PlaceStranger, EndStranger, Reap, ShiftTimes, CloseStore, CloseRecord, Torn, FullDisk, ManualLock, Nested, Forget,
-    Prune, Leaderless,
+    Launch, KillLaunch, Conflict, Beside, ByHand, Reopen, Turn, Leave, Stop, StopGroup, Resume, Kill, KillWriting,
+    Suspend, Churn, PlaceStranger, EndStranger, Reap, ShiftTimes, LateLog, CloseStore, CloseRecord, Torn, FullDisk,
+    ManualLock, Nested, Forget, Prune, Leaderless,
 )  # fmt: skip
 
 

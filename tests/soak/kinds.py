@@ -11,7 +11,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.soak.lives import Life, Watcher
+from tests.soak.lives import UNDER_WAY, Life, Watcher
 from tests.soak.oracle import (
     ALIVE,
     ANY,
@@ -19,6 +19,7 @@ from tests.soak.oracle import (
     FAILED,
     GONE,
     IDLE,
+    INTERRUPTED,
     NOT_THERE,
     SESSIONLESS,
     WAITING,
@@ -202,6 +203,7 @@ class OpenCodeLife(Standin):
     outlives_its_leader = False
     begun = False  # a screen has no session before its first prompt
     ahead = 0.0  # seconds that its clock is ahead
+    log_is_held = False
 
     @property
     def truth(self) -> Truth:
@@ -216,7 +218,12 @@ class OpenCodeLife(Standin):
         self.ahead = max(self.ahead, abs(shift))
         super().set_clock(self.ahead)
 
+    def hold_log(self, on: bool) -> None:
+        self.do("hold" if on else "catch_up")
+        self.log_is_held = on
+
     def open(self) -> None:
+        self.log_is_held = False
         self.do("clock", shift=self.ahead)
         self.do("open")
         if self.resumed:
@@ -228,7 +235,7 @@ class OpenCodeLife(Standin):
             self.do("step")
             self.begun = True
         else:
-            self.turn = IDLE
+            self.turn, self.last = IDLE, INTERRUPTED if self.turn in UNDER_WAY else self.last
 
     def prompt(self) -> None:
         with self.becoming(WORKING):

@@ -226,7 +226,10 @@ class Life:
         raise NotImplementedError
 
     def await_end(self) -> None:
-        patiently(f"the end of {self.agent} {self.id}", lambda: self.died_at is not None)
+        try:
+            patiently(f"the end of {self.agent} {self.id}", lambda: self.died_at is not None)
+        except WorldError as error:
+            raise WorldError(f"{error}; {standing(self.processes['agent'])}\n{self.text()}") from error
 
     def suspend(self, on: bool) -> None:
         with self.touched():
@@ -322,6 +325,15 @@ def children_of(handle: Handle) -> list[Handle]:
         for pid in pids:
             found.append(Handle(pid, start_ticks(pid)))
     return found
+
+
+def standing(handle: Handle) -> str:
+    """What the kernel says of one that does not do what it was to do."""
+    try:
+        with open(f"/proc/{handle.pid}/wchan") as place, open(f"/proc/{handle.pid}/stat") as stat:
+            return f"pid {handle.pid} is in {place.read() or 'user mode'}: {stat.read()}"
+    except OSError as error:
+        return f"pid {handle.pid}: {error}"
 
 
 def key_of(text: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.soak import starting
 from tests.soak.actor import Actor, free_directory, free_pid, is_told, new_life
-from tests.soak.kinds import Standin
+from tests.soak.kinds import OpenCodeLife, Standin
 from tests.soak.lives import ANY_END
 from tests.soak.oracle import DONE, IDLE, NOT_THERE
 from tests.soak.world import Lost
@@ -113,6 +113,24 @@ class ShiftTimes(Actor):
                     os.utime(path, (then, then))
                 return "file times are shifted"
             return None
+        finally:
+            life.lock.release()
+
+
+class LateLog(Actor):
+    """What it logs comes later, or with a kill never. Not of a session that no log has: that could be anybody's."""
+
+    weight = 5
+
+    def act(self, stage: Stage, rng: random.Random) -> str | None:
+        life = stage.pick(rng, lambda life: is_told(life) and isinstance(life, OpenCodeLife) and life.begun)
+        if life is None:
+            return None
+        assert isinstance(life, OpenCodeLife)
+        try:
+            with stage.world.stores.held(life.agent) as _, life.touched(), contextlib.suppress(Lost):
+                life.hold_log(not life.log_is_held)
+            return "its log is late" if life.log_is_held else "its log is written"
         finally:
             life.lock.release()
 

@@ -141,7 +141,7 @@ def verdict(possible: frozenset[Truth], seen: Seen, pids: frozenset[int]) -> Ver
             return Verdict(WRONG_PID, f"said pid {row['pid']}, which never was on it")
         return of_turn(row, alive, WRONG_TURN)
     if not gone:
-        hedged = row["inferred"] and any(f"pid {pid} may be on it" in (row["reason"] or "") for pid in pids)
+        hedged = row["inferred"] and not pids.isdisjoint(pids_in_doubt(row["reason"] or ""))
         return Verdict(HEDGED if hedged else FALSE_ENDED, f"said {row['status']}: {row['reason']}")
     return of_turn(row, gone, WRONG_END)
 
@@ -165,6 +165,12 @@ def of_turn(row: dict[str, Any], turns: set[str], wrong: str) -> Verdict:
         return Verdict(RIGHT)
     marked = MARKED if row["inferred"] else ""
     return Verdict(wrong + marked, f"said {row['turn']}, true was {' or '.join(sorted(turns))}: {row['reason']}")
+
+
+def pids_in_doubt(reason: str) -> set[int]:
+    """Of the processes that an answer says may be on the session."""
+    found = re.search(r"pid ([0-9]+(?:, [0-9]+)*) may be on it", reason)
+    return {int(word) for word in found[1].split(", ")} if found else set()
 
 
 def reason_class(reason: str | None) -> str:

@@ -121,6 +121,11 @@ class Stage:
         """As far as anybody knows now."""
         return not any(life.directory == directory and (life.alive or not life.is_known) for life in self.lives[:])
 
+    def has_launch(self, directory: Path) -> bool:
+        """Is one of ours there, or on its way?"""
+        there = [life for life in self.lives[:] if life.launched and life.directory == directory]
+        return any(life.alive or not life.is_known for life in there)
+
     def retire(self, life: Life) -> None:
         """It was deleted: nothing more happens to it. Its id stays known, for an answer may be on its way."""
         with self._guard:

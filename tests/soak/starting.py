@@ -262,6 +262,18 @@ def by_hand(stage: Stage, life: Life, words: list[str], at_pid: int | None, **en
     life.is_settled()
 
 
+def reopen(stage: Stage, life: Standin, words: list[str]) -> None:
+    """The screen of a session that has ended, by hand."""
+    now = time.monotonic()
+    before = tuple(life.timeline.possible(now, now))
+    life.reap()
+    life.mark = f"soak-{stage.world.number()}-"
+    life.launched, life.hook = False, None
+    by_hand(stage, life, words, None)
+    if not life.alive and life.died_at is not None and life.died_at <= now:
+        nothing(stage, life, before)
+
+
 def has_exited(popen: subprocess.Popen[bytes]) -> bool:
     """It stays a zombie."""
     fd = os.pidfd_open(popen.pid)

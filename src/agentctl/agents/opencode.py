@@ -253,7 +253,8 @@ class Store:
             ids = [id for id in ids if self._is_unsaid(id, started_at, trail.run)]
             rest = [] if server else last or self._told_to_open(given, cwd, started_at)
             why = "its log, which may be a moment late, names nothing that it works on"
-            return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=not server, why=why)
+            sole = not server and not any(self._is_of_another(id, trail.run) for id in ids)
+            return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=sole, why=why)
         if server:
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
         ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
@@ -273,6 +274,10 @@ class Store:
         begun = reading.turn.begun or reading.row.created or 0.0
         prompted = reading.turn.prompted or begun
         return begun >= since and all(log.runs_since(id, prompted) <= {own} for log in self._logs.values())
+
+    def _is_of_another(self, id: str, own: str) -> bool:
+        """Has another run worked on it before? That one may have begun the new turn, and ended before its log came."""
+        return any(not log.runs_since(id, 0.0) <= {own} for log in self._logs.values())
 
     def _told_to_open(self, given: Arguments, cwd: str, started_at: float) -> list[str]:
         """What its arguments mean: until its first prompt nothing else tells."""
