@@ -221,6 +221,31 @@ def test_two_screens_without_a_log_leave_it_open(home: Home, judged: Any) -> Non
     assert [one.candidates for one in answer.unattached] == [("ses_a",), ("ses_a",)]
 
 
+def test_what_is_dated_in_the_future_is_not_newer_than_a_process(home: Home, judged: Any) -> None:
+    """A clock that was wrong: each screen that was started there later was on its sessions, until it had a log."""
+    home.session("ses_ahead", 5000)
+    home.prompt("ses_ahead", 5001)
+    home.step("ses_ahead", 5002, end=5003, finish="stop")
+    home.process(10, 100)
+    answer = judged(home.world(taken_at=200))
+    assert words(answer) == {"ses_ahead": ("done", None, True)}
+    assert [(one.pid, one.candidates) for one in answer.unattached] == [(10, ("ses_ahead",))]
+
+
+def test_a_log_that_cannot_be_read_makes_nobody_the_only_one(home: Home, judged: Any) -> None:
+    """A screen that was never prompted was on the session of one that had been killed."""
+    home.process(10, 10)
+    home.logs(10, line(11, "aa", "init"))
+    home.session("ses_dead", 100)
+    home.prompt("ses_dead", 101)
+    home.logs(99, line(102, "dead", "loop session.id=ses_dead step=0"))
+    home.log.unlink()
+    home.log.mkdir()
+    answer = judged(home.world())
+    assert words(answer) == {"ses_dead": ("unknown", None, False)}
+    assert [(one.pid, one.candidates) for one in answer.unattached] == [(10, ("ses_dead",))]
+
+
 def test_a_session_that_was_opened_again_is_idle_whatever_was_left_in_it(home: Home, judged: Any) -> None:
     home.session("ses_a", 50)
     home.prompt("ses_a", 51)

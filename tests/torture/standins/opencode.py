@@ -165,6 +165,7 @@ class OpenCode(Puppet):
             now = files.milliseconds()
         one.step = Item("msg", role="assistant", agent="build", **MODEL, time={"created": now})
         prompt = Item("msg", role="user", time={"created": now}, agent="build", model=MODEL)
+        prompt.created = one.step.created = now
         self.store.message(one, prompt)
         self.store.message(one, one.step)
         one.started = True
