@@ -121,6 +121,16 @@ def test_a_new_turn_in_the_session_of_another_run_may_be_of_that_one_which_was_k
     assert [(one.pid, one.candidates) for one in answer.unattached] == [(10, ("ses_other",))]
 
 
+def test_a_new_turn_in_the_session_that_a_screen_was_told_to_open_is_its_own(home: Home, judged: Any) -> None:
+    home.session("ses_a", 50)
+    home.prompt("ses_a", 51)
+    home.logs(99, line(52, "dead", "loop session.id=ses_a step=0"))
+    home.process(10, 100, "--session", "ses_a")
+    home.logs(10, line(101, "aa", "init"))
+    home.prompt("ses_a", 110)
+    assert words(judged(home.world())) == {"ses_a": ("running", 10, True)}
+
+
 def test_a_session_without_a_prompt_has_not_ended_while_its_process_may_be_starting(home: Home, judged: Any) -> None:
     for pid in (10, 20):
         home.process(pid, 10, "run", f"prompt {pid}")

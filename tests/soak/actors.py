@@ -30,7 +30,8 @@ from tests.soak.mischief import (
     Torn,
 )  # fmt: skip
 from tests.soak.oracle import ALIVE, DONE, FAILED, GONE, IDLE, WAITING, WORKING, Truth, reason_class
-from tests.soak.people import Beside, Reopen
+from tests.soak.people import Beside, Interactive, Reopen
+from tests.soak.worktrees import CleanWorktree, InWorktree
 from tests.soak.world import AGENTS, Lost, ended
 
 if TYPE_CHECKING:
@@ -425,9 +426,9 @@ class Nested(Actor):
 
 
 TABLE: tuple[type[Actor], ...] = (
-    Launch, KillLaunch, Conflict, Beside, ByHand, Reopen, Turn, Leave, Stop, StopGroup, Resume, Kill, KillWriting,
-    Suspend, Churn, PlaceStranger, EndStranger, Reap, ShiftTimes, LateLog, CloseStore, CloseRecord, Torn, FullDisk,
-    ManualLock, Nested, Forget, Prune, Leaderless,
+    Launch, KillLaunch, Conflict, Beside, ByHand, Interactive, Reopen, Turn, Leave, Stop, StopGroup, Resume, Kill,
+    KillWriting, Suspend, Churn, PlaceStranger, EndStranger, Reap, ShiftTimes, LateLog, CloseStore, CloseRecord, Torn,
+    FullDisk, ManualLock, Nested, Forget, Prune, Leaderless, InWorktree, CleanWorktree,
 )  # fmt: skip
 
 

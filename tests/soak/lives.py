@@ -55,6 +55,7 @@ class Life:
         self.pids: set[int] = set()
         self.popen: subprocess.Popen[bytes] | None = None
         self.launched = False
+        self.in_pane = False  # of tmux: its runner is the process of it
         self.launch_id: str | None = None
         self.hook: Path | None = None
         self.suspended = False
@@ -86,7 +87,9 @@ class Life:
         return not self.is_deaf
 
     def has_all(self, roles: tuple[str, ...]) -> bool:
-        """Do these live, of its processes?"""
+        """Do these live, of its processes? Nobody but itself can be killed in a pane: what is in it goes with it."""
+        if self.in_pane and roles not in (("agent",), ("tools",)):
+            return False
         named = [self.processes.get(role) for role in roles if role != "tools"]
         tools = "tools" not in roles or any(not ended(tool.pidfd) for tool in self.tools)
         return tools and all(one is not None and not ended(one.pidfd) for one in named)

@@ -197,6 +197,7 @@ class World:
         self.journal: deque[tuple[float, str]] = deque(maxlen=400)
         self._count = 0
         self._guard = threading.Lock()
+        self.lock = threading.Lock()  # of what is made once, when it is first asked for
 
     def note(self, text: str) -> None:
         self.journal.append((time.monotonic(), text))

@@ -259,7 +259,7 @@ class Store:
             ids = [id for id in ids if self._is_unsaid(id, started_at, trail.run)]
             rest = [] if server else last or self._told_to_open(given, cwd, started_at)
             why = "its log, which may be a moment late, names nothing that it works on"
-            sole = not server and not any(self._is_of_another(id, trail.run) for id in ids)
+            sole = not server and not any(self._is_of_another(id, trail.run) for id in ids if id not in rest)
             return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=sole, why=why)
         if server:
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
