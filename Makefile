@@ -36,8 +36,8 @@ fuzz: $(READY)  ## damaged files of every kind through the real query path: [N=1
 	scripts/contained $(BIN)/python -m tests.fuzz --n $(or $(N),100000) --seed $(or $(SEED),1) \
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(REPLAY),--replay $(REPLAY))
 
-soak: $(READY)  ## a random life of agents against an oracle that knows the truth: [MINUTES=10] [SEED=n] (needs PID namespaces)
-	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+soak: $(READY)  ## a random life of agents against an oracle that knows the truth: [MINUTES=10] [SEED=n] [AGENTS=a,b] (needs PID namespaces)
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(AGENTS),--agents $(AGENTS))
 
 lab: $(READY)  ## the real agents, offline, in every state (needs Node): [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1]
 	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \

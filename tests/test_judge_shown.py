@@ -117,6 +117,11 @@ FIELDS: dict[str, tuple[Iterable[Fact], str, object]] = {
         "reason",
         "it answered; pid 7 may be on it: no file",
     ),
+    "said of a closed one that one of two processes may be on": (
+        [row(7), row(8), rec(DONE, reason="it answered"), claim(8, "s", "t"), claim(7, "s", "t")],
+        "reason",
+        "it answered; pid 7, 8 may be on it: no file",
+    ),
     "said of a closed one without a word": ([rec(DONE), shared()], "reason", "its store is shared"),
     "said by its process": (
         [row(7), rec(DONE, reason="r"), link(7, turn=IDLE, reason="finishing")],

@@ -16,6 +16,7 @@ from tests.soak.oracle import (
     IDLE,
     INTERRUPTED,
     NOT_THERE,
+    SESSIONLESS,
     WAITING,
     WORKING,
     Seen,
@@ -97,6 +98,11 @@ ROWS: dict[str, tuple[set[Truth], Seen, str]] = {
         Seen(row(GONE, DONE, inferred=True, reason="done; pid 7 may be on it: starting")),
         oracle.HEDGED,
     ),
+    "a doubt that names several": (
+        {RESTS},
+        Seen(row(GONE, DONE, inferred=True, reason="done; pid 6, 7 may be on it: starting")),
+        oracle.HEDGED,
+    ),
     "the doubt names another": (
         {RESTS},
         Seen(row(GONE, DONE, inferred=True, reason="done; pid 77 may be on it: starting")),
@@ -119,6 +125,10 @@ ROWS: dict[str, tuple[set[Truth], Seen, str]] = {
     "its store was closed": ({RUNS}, Seen(None, unread=True), oracle.UNKNOWN),
     "ended wrongly because its store was closed": ({RUNS}, Seen(row(GONE, DONE), unread=True), oracle.FALSE_ENDED),
     "its process is shown": ({RUNS}, Seen(None, unattached="starting"), oracle.UNKNOWN),
+    "no session yet, its process shown": ({SESSIONLESS}, Seen(None, unattached="no prompt"), oracle.RIGHT),
+    "no session yet, its process not shown": ({SESSIONLESS}, Seen(None), oracle.MISSING),
+    "no session yet, and yet a row": ({SESSIONLESS}, Seen(row(ALIVE, IDLE)), oracle.FALSE_ALIVE),
+    "no session yet, and said to have ended": ({SESSIONLESS}, Seen(row(GONE, DONE)), oracle.FALSE_ENDED),
     "double": ({RUNS}, Seen(row(ALIVE, WORKING), rows=2), oracle.DOUBLE),
 }
 
@@ -133,6 +143,7 @@ def test_reasons_are_counted_by_what_they_say_and_not_of_whom() -> None:
     one = "in mid-turn, and pid 12, 13 may be on it: /tmp/x/1.json of 01a1e26e-60d7-789f-87a0-dc2bab54b509"
     other = "in mid-turn, and pid 9 may be on it: /tmp/y of 01a1e26e-60d7-789f-87a0-dc2bab54b50a"
     assert reason_class(one) == reason_class(other) == "in mid-turn, and pid N may be on it: PATH of ID"
+    assert reason_class("of ses_e1e5938aaffeJMI3W7uQk9nz2h") == "of ID"
 
 
 # The decisions

@@ -276,14 +276,17 @@ def decide_open(case: Case, world: World) -> Verdict:
         why = f"its process (pid {gone.key.pid}) is gone, in mid-turn{ending}"
         return Verdict(GONE, INTERRUPTED, "key-gone", why, last_turn=INTERRUPTED, inferred=inferred)
     if case.blockers:
-        pids = ", ".join(str(claim.key.pid) for claim in case.blockers)
-        why = f"in mid-turn, and pid {pids} may be on it: {case.blockers[0].why}"
-        return Verdict(UNKNOWN, WORKING, "candidate", why)
+        return Verdict(UNKNOWN, WORKING, "candidate", f"in mid-turn, and {who_may_be_on(case)}")
     unseen = why_incomplete(case, world)
     if unseen:
         return Verdict(UNKNOWN, WORKING, "unseen", f"in mid-turn, no process seen, but {unseen}")
     why = f"ended in mid-turn: no live process of its agent can be on it{ending}"
     return Verdict(GONE, INTERRUPTED, "exhausted", why, last_turn=INTERRUPTED, inferred=inferred)
+
+
+def who_may_be_on(case: Case) -> str:
+    pids = ", ".join(str(claim.key.pid) for claim in case.blockers)
+    return f"pid {pids} may be on it: {case.blockers[0].why}"
 
 
 def decide_closed(case: Case, turn: str, world: World) -> Verdict:
@@ -292,7 +295,7 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
     reason = record.reason if record else None
     doubt = why_incomplete(case, world) if proved_gone(case, world) is None else None
     if case.blockers:
-        doubt = f"pid {case.blockers[0].key.pid} may be on it: {case.blockers[0].why}"
+        doubt = who_may_be_on(case)
     if turn == IDLE and case.blockers:
         return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tests.soak.lives import Life
     from tests.soak.stage import Stage
 
+MOST_ALIVE = 14
+
 
 class Actor:
     """`act` does one thing and says what, or None where there was nothing to do it to."""

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.soak import starting
-from tests.soak.actor import Actor, can_do, free_directory, free_pid, is_told, new_life
+from tests.soak.actor import MOST_ALIVE, Actor, can_do, free_directory, free_pid, is_told, new_life
 from tests.soak.kinds import ClaudeLife, DemoLife, Standin
 from tests.soak.mischief import (
     Churn,
@@ -19,6 +19,7 @@ from tests.soak.mischief import (
     EndStranger,
     Forget,
     FullDisk,
+    LateLog,
     Leaderless,
     ManualLock,
     PlaceStranger,
@@ -29,13 +30,14 @@ from tests.soak.mischief import (
     Torn,
 )  # fmt: skip
 from tests.soak.oracle import ALIVE, DONE, FAILED, GONE, IDLE, WAITING, WORKING, Truth, reason_class
+from tests.soak.people import Beside, Interactive, Reopen
+from tests.soak.worktrees import CleanWorktree, InWorktree
 from tests.soak.world import AGENTS, Lost, ended
 
 if TYPE_CHECKING:
     from tests.soak.lives import Life
     from tests.soak.stage import Stage
 
-MOST_ALIVE = 14
 GROUPS = ("red", "green")
 
 
@@ -45,7 +47,7 @@ class Launch(Actor):
     weight = 12
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        agent, kind = rng.choice(AGENTS), rng.choice((WORKING, WORKING, WAITING, IDLE, DONE, FAILED))
+        agent, kind = rng.choice(stage.agents), rng.choice((WORKING, WORKING, WAITING, IDLE, DONE, FAILED))
         wrapped, style, with_hook = rng.random() < 0.4, rng.choice(("new", "old")), rng.random() < 0.5
         group = rng.choice((None, None, *GROUPS))
         directory = free_directory(stage, rng)
@@ -89,7 +91,7 @@ class KillLaunch(Actor):
     weight = 4
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        agent, after = rng.choice(AGENTS), rng.choice((0.05, 0.1, 0.2, 0.3, 0.5, 0.8))
+        agent, after = rng.choice(stage.agents), rng.choice((0.05, 0.1, 0.2, 0.3, 0.5, 0.8))
         directory = free_directory(stage, rng)
         if directory is None or len(stage.living()) >= MOST_ALIVE:
             return None
@@ -128,7 +130,7 @@ class ByHand(Actor):
     weight = 10
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        agent, directory = rng.choice(AGENTS), rng.choice(stage.world.directories)
+        agent, directory = rng.choice(stage.agents), rng.choice(stage.world.directories)
         again, wrapped = rng.random() < 0.5, rng.random() < 0.4
         pid = free_pid(stage, rng) if again else None
         if len(stage.living()) >= MOST_ALIVE:
@@ -213,12 +215,7 @@ class Leave(Actor):
             return None
         try:
             with stage.world.stores.held(life.agent) as _, contextlib.suppress(Lost):
-                if isinstance(life, Standin):
-                    life.leave()
-                elif isinstance(life, DemoLife):
-                    life.may_leave()
-                    life.type("\x04")
-                    life.await_end()
+                life.leave()
             return "leaves"
         finally:
             life.lock.release()
@@ -250,6 +247,8 @@ def stop(stage: Stage, life: Life, *more: str, grace: str = "2s") -> str:
     stage.world.note(f"stop {life.id}: exit {done.code}: {(done.out + done.err).strip()}")
     if done.crashed:
         stage.crash(done)
+    if was_alive and done.code == 4 and life.is_guessed and "--force" not in more:
+        return stop(stage, life, *more, "--force", grace=grace)
     if not was_alive:
         return f"stop of one that has ended, exit {done.code}"
     if ended(life.processes["agent"].pidfd):
@@ -371,7 +370,7 @@ class KillWriting(Actor):
     weight = 3
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        pause, order = rng.choice((0.0, 0.02, 0.05)), rng.choice(("torn_line", "torn_line", "prompt"))
+        pause, chosen, tears = rng.choice((0.0, 0.02, 0.05)), rng.random(), rng.random() < 0.7
         life = stage.pick(rng, lambda life: is_told(life) and life.turn == IDLE and bool(life.last))
         if life is None:
             return None
@@ -379,7 +378,9 @@ class KillWriting(Actor):
         try:
             with stage.world.stores.held(life.agent) as _, contextlib.suppress(Lost):
                 before = life.ends()
-                arguments = {"pause": 0.05} if order == "torn_line" else {"text": "please do it"}
+                torn = [name for name in life.tears if name != "torn_status"]  # that one would be there for good
+                order = torn[int(chosen * len(torn))] if tears else "prompt"
+                arguments = {"pause": 0.05} if tears else {"text": "please do it"}
                 if order == "prompt":
                     life.turn = WORKING
                     life.timeline.may_be(time.monotonic(), Truth(ALIVE, WORKING))
@@ -425,9 +426,9 @@ class Nested(Actor):
 
 
 TABLE: tuple[type[Actor], ...] = (
-    Launch, KillLaunch, Conflict, ByHand, Turn, Leave, Stop, StopGroup, Resume, Kill, KillWriting, Suspend, Churn,
-    PlaceStranger, EndStranger, Reap, ShiftTimes, CloseStore, CloseRecord, Torn, FullDisk, ManualLock, Nested, Forget,
-    Prune, Leaderless,
+    Launch, KillLaunch, Conflict, Beside, ByHand, Interactive, Reopen, Turn, Leave, Stop, StopGroup, Resume, Kill,
+    KillWriting, Suspend, Churn, PlaceStranger, EndStranger, Reap, ShiftTimes, LateLog, CloseStore, CloseRecord, Torn,
+    FullDisk, ManualLock, Nested, Forget, Prune, Leaderless, InWorktree, CleanWorktree,
 )  # fmt: skip
 
 

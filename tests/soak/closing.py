@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from tests.soak import starting
 from tests.soak.actor import new_life
 from tests.soak.actors import end_tools, stop
+from tests.soak.kinds import OpenCodeLife
 from tests.soak.lives import key_of, ticks_of
-from tests.soak.oracle import DONE
+from tests.soak.oracle import DONE, SESSIONLESS
+from tests.soak.worktrees import clean, worktrees
 from tests.soak.world import RETENTION, ended, patiently
 from tests.torture.handles import WorldError, state_of
 
@@ -28,6 +30,8 @@ def close(stage: Stage) -> None:
     for life in stage.living():
         if life.suspended:
             life.suspend(False)
+        if isinstance(life, OpenCodeLife) and life.log_is_held:
+            life.hold_log(False)  # it is never late for long
     stop_everything(stage)
     check_strangers(stage)
     wait_for_runners(stage)
@@ -41,7 +45,9 @@ def close(stage: Stage) -> None:
 def stop_everything(stage: Stage) -> None:
     for life in stage.living():
         with life.lock:
-            if life.id is not None:
+            if life.truth == SESSIONLESS:
+                life.leave()  # nothing of it can be named to agentctl
+            elif life.id is not None:
                 stop(stage, life, grace="5s")
             if life.alive:
                 stage.fail(ORPHANS, f"{life.agent} {life.id} could not be stopped", life)
@@ -124,6 +130,9 @@ def check_directories(stage: Stage) -> None:
         life.lock.release()
         if done.code != 0:
             stage.fail(STUCK, f"{path}: exit {done.code}: {done.err}")
+    for path in worktrees(stage.world):
+        if clean(stage, path, [], force=False) != 0:
+            stage.fail(STUCK, f"the worktree {path} cannot be removed")
     for folder in ("gates", "locks"):
         for path in sorted((stage.world.state / folder).glob("*")):
             if not path.name.startswith(".mutex"):

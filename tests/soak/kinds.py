@@ -6,11 +6,26 @@ import contextlib
 import json
 import os
 import select
+import shutil
+import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.soak.lives import Life, Watcher
-from tests.soak.oracle import ALIVE, ANY, DONE, FAILED, GONE, IDLE, NOT_THERE, WAITING, WORKING, Truth
+from tests.soak.lives import UNDER_WAY, Life, Watcher
+from tests.soak.oracle import (
+    ALIVE,
+    ANY,
+    DONE,
+    FAILED,
+    GONE,
+    IDLE,
+    INTERRUPTED,
+    NOT_THERE,
+    SESSIONLESS,
+    WAITING,
+    WORKING,
+    Truth,
+)
 from tests.soak.world import Line, Lost, patiently
 from tests.torture.handles import Handle, WorldError
 
@@ -19,8 +34,12 @@ if TYPE_CHECKING:
 
 
 class Standin(Life):
-    """Claude Code or Codex: a stand-in that does what it is told."""
+    """Claude Code, Codex or OpenCode: a stand-in that does what it is told."""
 
+    headless_words = frozenset({"-p", "exec"})
+    resume_words = frozenset({"--resume", "resume"})
+    tears: tuple[str, ...] = ("torn_line",)  # what it can be in the middle of
+    outlives_its_leader = True  # and can still be told from others then
     pending = False  # a call without a result
     headless = resumed = False
 
@@ -32,14 +51,17 @@ class Standin(Life):
         self.id = hello["id"]
         alive = self.has_process(hello["pid"], hello["start"], watcher, self.popen)
         words = hello["words"]
-        self.headless = "-p" in words or "exec" in words
-        self.resumed = "--resume" in words or "resume" in words
+        self.headless = not self.headless_words.isdisjoint(words)
+        self.resumed = not self.resume_words.isdisjoint(words)
         return alive
 
     def do(self, name: str, **arguments: Any) -> dict[str, Any]:
         if self.line is None:
             raise Lost("no line to it")
         return self.line.do(name, **arguments)
+
+    def set_clock(self, shift: float) -> None:
+        self.do("clock", shift=shift)
 
     def tool(self, command: str = "sleep 300") -> None:
         facts = self.do("tool", command=command)
@@ -91,6 +113,8 @@ class Standin(Life):
 
 
 class ClaudeLife(Standin):
+    tears = ("torn_line", "torn_status")
+
     def status(self, status: str, waiting_for: str | None = None) -> None:
         self.do("status", status=None if self.is_old else status, waiting_for=waiting_for)
 
@@ -170,6 +194,86 @@ class CodexLife(Standin):
         self.do("complete", error={"message": "no model"} if how == FAILED else None)
 
 
+class OpenCodeLife(Standin):
+    """All sessions are in one database, and no file names a process: its lines in the log that all of them share do."""
+
+    headless_words = frozenset({"run"})
+    resume_words = frozenset({"--session"})
+    tears = ("torn_line", "torn_write")
+    outlives_its_leader = False
+    begun = False  # a screen has no session before its first prompt
+    ahead = 0.0  # seconds that its clock is ahead
+    log_is_held = False
+
+    @property
+    def truth(self) -> Truth:
+        return super().truth if self.begun else SESSIONLESS
+
+    @property
+    def is_guessed(self) -> bool:
+        return not self.headless
+
+    def set_clock(self, shift: float) -> None:
+        """Never back: it takes its messages in the order of their times, and would not know its own prompt."""
+        self.ahead = max(self.ahead, abs(shift))
+        super().set_clock(self.ahead)
+
+    def hold_log(self, on: bool) -> None:
+        self.do("hold" if on else "catch_up")
+        self.log_is_held = on
+
+    def open(self) -> None:
+        self.log_is_held = False
+        self.do("clock", shift=self.ahead)
+        self.do("open")
+        if self.resumed:
+            self.do("take_up")
+        if self.headless:
+            self.turn = WORKING
+            self.expected = (*self.ends(), NOT_THERE, Truth(GONE, self.last or ANY))
+            self.do("prompt", text=f"{self.mark} go")
+            self.do("step")
+            self.begun = True
+        else:
+            self.turn, self.last = IDLE, INTERRUPTED if self.turn in UNDER_WAY else self.last
+
+    def prompt(self) -> None:
+        with self.becoming(WORKING):
+            if not self.begun:
+                self.timeline.may_be(time.monotonic(), Truth(ALIVE, IDLE))  # begun, a moment before its prompt
+            self.begun = True
+            self.do("prompt", text="please do it")
+            self.do("step")
+
+    def call(self) -> None:
+        with self.touched():
+            self.do("call", command="sleep 300", allowed=True)
+            self.pending = True
+            self.tool()
+
+    def question(self) -> None:
+        with self.becoming(WAITING):
+            self.do("call", command="rm -rf build", allowed=False)
+            self.pending = True
+
+    def end_turn(self, how: str) -> None:
+        if how == FAILED:
+            self.do("fail", code=400)
+        else:
+            self.do("answer")
+
+    def files(self) -> list[Path]:
+        root = self.world.roots[self.agent]
+        paths = (root / "opencode.db", root / "opencode.db-wal", root / "log" / "opencode.log")
+        return [path for path in paths if path.exists()]
+
+    def forget(self) -> None:
+        """As its own command deletes it, at once or not at all."""
+        with contextlib.closing(sqlite3.connect(self.files()[0], timeout=60.0)) as database, database:
+            for table, column in (("part", "session_id"), ("message", "session_id"), ("session", "id")):
+                database.execute(f"delete from {table} where {column} = ?", (self.id,))
+
+
 class DemoLife(Life):
     """agentctl's own demo agent, a real one: told by its prompts, let go on by a FIFO that its tool reads."""
 
@@ -189,6 +293,9 @@ class DemoLife(Life):
     @property
     def folder(self) -> Path:
         return self.world.roots["demo"] / "sessions" / (self.id or "-")
+
+    def forget(self) -> None:
+        shutil.rmtree(self.folder)
 
     def words(self, kind: str) -> str:
         """A prompt that leads to what `kind` says, and stays there."""
@@ -240,6 +347,11 @@ class DemoLife(Life):
             os.close(gate)
             return
 
+    def leave(self) -> None:
+        self.may_leave()
+        self.type("\x04")
+        self.await_end()
+
     def type(self, text: str) -> None:
         self.drain()
         os.write(self.terminal, text.encode())
@@ -253,4 +365,9 @@ class DemoLife(Life):
                 return
 
 
-LIVES: dict[str, type[Life]] = {"claude": ClaudeLife, "codex": CodexLife, "demo": DemoLife}
+LIVES: dict[str, type[Life]] = {
+    "claude": ClaudeLife,
+    "codex": CodexLife,
+    "opencode": OpenCodeLife,
+    "demo": DemoLife,
+}

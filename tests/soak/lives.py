@@ -55,6 +55,7 @@ class Life:
         self.pids: set[int] = set()
         self.popen: subprocess.Popen[bytes] | None = None
         self.launched = False
+        self.in_pane = False  # of tmux: its runner is the process of it
         self.launch_id: str | None = None
         self.hook: Path | None = None
         self.suspended = False
@@ -71,12 +72,24 @@ class Life:
     # What is true
 
     @property
+    def truth(self) -> Truth:
+        """While it runs, and nothing is under way."""
+        return Truth(ALIVE, self.turn)
+
+    @property
+    def is_guessed(self) -> bool:
+        """Is nothing there that proves which session its process is on? Then only a person who insists may end it."""
+        return False
+
+    @property
     def can_be_told(self) -> bool:
         """Does it do what it is told to?"""
         return not self.is_deaf
 
     def has_all(self, roles: tuple[str, ...]) -> bool:
-        """Do these live, of its processes?"""
+        """Do these live, of its processes? Nobody but itself can be killed in a pane: what is in it goes with it."""
+        if self.in_pane and roles not in (("agent",), ("tools",)):
+            return False
         named = [self.processes.get(role) for role in roles if role != "tools"]
         tools = "tools" not in roles or any(not ended(tool.pidfd) for tool in self.tools)
         return tools and all(one is not None and not ended(one.pidfd) for one in named)
@@ -113,7 +126,7 @@ class Life:
         now = time.monotonic()
         self.timeline.change_ends(now)
         if self.alive and not ended(self.processes["agent"].pidfd):
-            self.timeline.is_now(now, Truth(ALIVE, turn))
+            self.timeline.is_now(now, self.truth)
             self.expected = self.ends()
 
     @contextlib.contextmanager
@@ -167,7 +180,7 @@ class Life:
         """It runs, and what it does is known."""
         now = time.monotonic()
         if self.alive and not ended(self.processes["agent"].pidfd):
-            self.timeline.is_now(now, Truth(ALIVE, self.turn))
+            self.timeline.is_now(now, self.truth)
         self.timeline.change_ends(now)
 
     def is_nothing(self) -> None:
@@ -211,8 +224,15 @@ class Life:
         self.left += children_of(self.processes["agent"])
         self.signal("agent", signal.SIGKILL)
 
+    def leave(self) -> None:
+        """It is asked to end, in its own way."""
+        raise NotImplementedError
+
     def await_end(self) -> None:
-        patiently(f"the end of {self.agent} {self.id}", lambda: self.died_at is not None)
+        try:
+            patiently(f"the end of {self.agent} {self.id}", lambda: self.died_at is not None)
+        except WorldError as error:
+            raise WorldError(f"{error}; {standing(self.processes['agent'])}\n{self.text()}") from error
 
     def suspend(self, on: bool) -> None:
         with self.touched():
@@ -228,6 +248,11 @@ class Life:
             "demo": f"sessions/{self.id}/events.jsonl",
         }
         return list(root.glob(patterns[self.agent]))
+
+    def forget(self) -> None:
+        """It is deleted from its store."""
+        for path in (*self.files(), *self.registrations()):
+            path.unlink()
 
     def registrations(self) -> list[Path]:
         """What a Claude Code that was killed leaves behind."""
@@ -303,6 +328,15 @@ def children_of(handle: Handle) -> list[Handle]:
         for pid in pids:
             found.append(Handle(pid, start_ticks(pid)))
     return found
+
+
+def standing(handle: Handle) -> str:
+    """What the kernel says of one that does not do what it was to do."""
+    try:
+        with open(f"/proc/{handle.pid}/wchan") as place, open(f"/proc/{handle.pid}/stat") as stat:
+            return f"pid {handle.pid} is in {place.read() or 'user mode'}: {stat.read()}"
+    except OSError as error:
+        return f"pid {handle.pid}: {error}"
 
 
 def key_of(text: str) -> tuple[int, int]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING
 
 from tests.soak import starting
 from tests.soak.actor import Actor, free_directory, free_pid, is_told, new_life
-from tests.soak.kinds import ClaudeLife, Standin
+from tests.soak.kinds import OpenCodeLife, Standin
 from tests.soak.lives import ANY_END
 from tests.soak.oracle import DONE, IDLE, NOT_THERE
-from tests.soak.world import AGENTS, Lost
+from tests.soak.world import Lost
 
 if TYPE_CHECKING:
     import random
+    from pathlib import Path
 
+    from tests.soak.lives import Life
     from tests.soak.stage import Stage
 
 MOST_STRANGERS, MOST_ENDED = 10, 25
@@ -105,7 +106,7 @@ class ShiftTimes(Actor):
         try:
             with stage.world.stores.held(life.agent) as _, life.touched(), contextlib.suppress(Lost):
                 if clock and isinstance(life, Standin):
-                    life.do("clock", shift=shift)
+                    life.set_clock(shift)
                     return "its clock is set"
                 for path in life.files():
                     then = time.time() + shift
@@ -116,13 +117,31 @@ class ShiftTimes(Actor):
             life.lock.release()
 
 
+class LateLog(Actor):
+    """What it logs comes later, or with a kill never. Not of a session that no log has: that could be anybody's."""
+
+    weight = 5
+
+    def act(self, stage: Stage, rng: random.Random) -> str | None:
+        life = stage.pick(rng, lambda life: is_told(life) and isinstance(life, OpenCodeLife) and life.begun)
+        if life is None:
+            return None
+        assert isinstance(life, OpenCodeLife)
+        try:
+            with stage.world.stores.held(life.agent) as _, life.touched(), contextlib.suppress(Lost):
+                life.hold_log(not life.log_is_held)
+            return "its log is late" if life.log_is_held else "its log is written"
+        finally:
+            life.lock.release()
+
+
 class CloseStore(Actor):
     """A store cannot be read for a while, or does not answer."""
 
     weight = 3
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        agent, seconds, hangs = rng.choice(AGENTS), rng.uniform(0.3, 2.5), rng.random() < 0.4
+        agent, seconds, hangs = rng.choice(stage.agents), rng.uniform(0.3, 2.5), rng.random() < 0.4
         world = stage.world
         with world.stores.held(agent) as _:
             path = world.roots[agent]
@@ -145,7 +164,7 @@ class CloseRecord(Actor):
             return None
         try:
             with stage.world.stores.held(life.agent) as _, contextlib.ExitStack() as closed, life.touched():
-                for path in life.files():
+                for path in some_of(life, rng):
                     closed.enter_context(stage.world.stores.closed(life.agent))
                     closed.enter_context(stage.world.unreadable(path))
                 time.sleep(seconds)
@@ -154,22 +173,29 @@ class CloseRecord(Actor):
             life.lock.release()
 
 
+def some_of(life: Life, rng: random.Random) -> list[Path]:
+    """Its files: all of them, or one."""
+    files, one = life.files(), rng.random() < 0.7
+    return [rng.choice(files)] if files and one else files
+
+
 class Torn(Actor):
-    """Half a line, and half a status file, for some moments."""
+    """Half a line, half a status file, half a transaction, for some moments."""
 
     weight = 5
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        pause, order = rng.choice((0.01, 0.1, 0.4)), rng.choice(("torn_line", "torn_status"))
+        pause, chosen = rng.choice((0.01, 0.1, 0.4)), rng.random()
         life = stage.pick(rng, lambda life: is_told(life) and (life.turn != IDLE or bool(life.last)))
         if life is None:
             return None
         assert isinstance(life, Standin)
         try:
             with stage.world.stores.held(life.agent) as _, life.touched(), contextlib.suppress(Lost):
-                torn = order == "torn_status" and isinstance(life, ClaudeLife)
-                with stage.world.stores.closed(life.agent) if torn else contextlib.nullcontext():
-                    life.do("torn_status" if torn else "torn_line", pause=pause)
+                order = life.tears[int(chosen * len(life.tears))]
+                unreadable = order == "torn_status"
+                with stage.world.stores.closed(life.agent) if unreadable else contextlib.nullcontext():
+                    life.do(order, pause=pause)
             return "a torn write"
         finally:
             life.lock.release()
@@ -237,10 +263,7 @@ class Forget(Actor):
         try:
             with stage.world.stores.held(life.agent) as _:
                 life.timeline.may_be(time.monotonic(), NOT_THERE, ANY_END)  # for a moment half of it is gone
-                for path in life.files():
-                    shutil.rmtree(path.parent) if life.agent == "demo" else path.unlink()
-                for path in life.registrations():
-                    path.unlink()
+                life.forget()
                 life.is_nothing()
                 stage.retire(life)
             return "a session is deleted"
@@ -268,7 +291,7 @@ class Leaderless(Actor):
     weight = 1
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        life = stage.pick(rng, is_told)
+        life = stage.pick(rng, lambda life: is_told(life) and isinstance(life, Standin) and life.outlives_its_leader)
         if life is None:
             return None
         assert isinstance(life, Standin)

@@ -37,6 +37,7 @@ class Truth(NamedTuple):
 
 
 NOT_THERE = Truth(ABSENT)
+SESSIONLESS = Truth(ABSENT, "its process is there")  # it has no session before its first prompt: a line of its own
 
 
 class Span(NamedTuple):
@@ -140,13 +141,15 @@ def verdict(possible: frozenset[Truth], seen: Seen, pids: frozenset[int]) -> Ver
             return Verdict(WRONG_PID, f"said pid {row['pid']}, which never was on it")
         return of_turn(row, alive, WRONG_TURN)
     if not gone:
-        hedged = row["inferred"] and any(f"pid {pid} may be on it" in (row["reason"] or "") for pid in pids)
+        hedged = row["inferred"] and not pids.isdisjoint(pids_in_doubt(row["reason"] or ""))
         return Verdict(HEDGED if hedged else FALSE_ENDED, f"said {row['status']}: {row['reason']}")
     return of_turn(row, gone, WRONG_END)
 
 
 def of_nothing(possible: frozenset[Truth], seen: Seen, gone: bool) -> Verdict:
     if NOT_THERE in possible or (gone and not seen.ended_too):
+        return Verdict(RIGHT)
+    if SESSIONLESS in possible and seen.unattached is not None:
         return Verdict(RIGHT)
     if seen.unread:
         return Verdict(UNKNOWN, UNREAD)
@@ -164,9 +167,15 @@ def of_turn(row: dict[str, Any], turns: set[str], wrong: str) -> Verdict:
     return Verdict(wrong + marked, f"said {row['turn']}, true was {' or '.join(sorted(turns))}: {row['reason']}")
 
 
+def pids_in_doubt(reason: str) -> set[int]:
+    """Of the processes that an answer says may be on the session."""
+    found = re.search(r"pid ([0-9]+(?:, [0-9]+)*) may be on it", reason)
+    return {int(word) for word in found[1].split(", ")} if found else set()
+
+
 def reason_class(reason: str | None) -> str:
     """The same reason for whatever session, process or file."""
-    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", reason or "no reason given")
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|ses_[0-9a-zA-Z]+", "ID", reason or "no reason given")
     text = re.sub(r"pid [0-9]+(, [0-9]+)*", "pid N", text)
     text = re.sub(r"/\S+", "PATH", text)
     return re.sub(r"[0-9]+", "N", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.soak import oracle
+from tests.soak.worktrees import NOT_IN_ONE, NOT_REMOVED, UNDER_A_SESSION
 
 if TYPE_CHECKING:
     from tests.soak.stage import Stage
@@ -28,7 +29,7 @@ FIRM = (oracle.WRONG_TURN, oracle.WRONG_END, oracle.MISSING, oracle.DISAGREE)
 TOLD = (oracle.WRONG_TURN + oracle.MARKED, oracle.WRONG_END + oracle.MARKED, oracle.HEDGED)  # no reason to fail
 CHECKED = ("orphans", "stuck locks", "leaked files", "exits without a line", "hooks not run once",
            "strangers signalled", "agentctl crashes", "let in where another works", "let in where a lock is held",
-           "said stopped, and it lives")  # fmt: skip
+           "said stopped, and it lives", UNDER_A_SESSION, NOT_REMOVED, NOT_IN_ONE)  # fmt: skip
 
 
 def progress(stage: Stage, seconds: float, what: str) -> None:

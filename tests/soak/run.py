@@ -17,6 +17,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.soak.world import AGENTS
 from tests.torture.__main__ import namespace
 
 if TYPE_CHECKING:
@@ -32,17 +33,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", default="", help="default: the commit")
+    parser.add_argument("--agents", default=",".join(AGENTS), help="which of them are led, and how often: a,b,b")
     parser.add_argument("--inside", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     seed = options.seed or commit()
     if options.inside:
-        return as_init(lambda: inside(Path(options.inside), options.minutes, seed))
+        agents = tuple(options.agents.split(","))
+        return as_init(lambda: inside(Path(options.inside), options.minutes, seed, agents))
     command, why = namespace()
     if command is None:
         print(f"the soak needs a PID namespace, and none can be had here: {why}")
         return 1
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        again = ["--inside", folder, "--minutes", str(options.minutes), "--seed", seed]
+        again = ["--inside", folder, "--minutes", str(options.minutes), "--seed", seed, "--agents", options.agents]
         return subprocess.run([*command, sys.executable, "-m", "tests.soak", *again], check=False).returncode
 
 
@@ -71,7 +74,7 @@ def as_init(run: object) -> int:
             return os.waitstatus_to_exitcode(status) & 0xFF
 
 
-def inside(folder: Path, minutes: float, seed: str) -> int:
+def inside(folder: Path, minutes: float, seed: str, agents: tuple[str, ...]) -> int:
     from tests.soak import closing, report
     from tests.soak.asking import Asker
     from tests.soak.stage import Stage
@@ -82,7 +85,7 @@ def inside(folder: Path, minutes: float, seed: str) -> int:
     for old in evidence.glob("*") if evidence.exists() else ():
         old.unlink()
     mount("tmpfs", folder, "mode=755,size=75%")
-    stage = Stage(World(folder), evidence)
+    stage = Stage(World(folder), evidence, agents)
     print(f"soak: {minutes:g} minutes, seed {seed}", flush=True)
     began = time.monotonic()
     askers = [Asker(stage, f"{seed}/asker/{number}") for number in range(ASKERS)]

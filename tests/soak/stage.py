@@ -53,8 +53,9 @@ class Stranger(NamedTuple):
 
 
 class Stage:
-    def __init__(self, world: World, evidence: Path) -> None:
+    def __init__(self, world: World, evidence: Path, agents: tuple[str, ...]) -> None:
         self.world = world
+        self.agents = agents
         self.watcher = Watcher()
         self.evidence = evidence
         self.lives: list[Life] = []
@@ -119,6 +120,11 @@ class Stage:
     def is_free(self, directory: Path) -> bool:
         """As far as anybody knows now."""
         return not any(life.directory == directory and (life.alive or not life.is_known) for life in self.lives[:])
+
+    def has_launch(self, directory: Path) -> bool:
+        """Is one of ours there, or on its way?"""
+        there = [life for life in self.lives[:] if life.launched and life.directory == directory]
+        return any(life.alive or not life.is_known for life in there)
 
     def retire(self, life: Life) -> None:
         """It was deleted: nothing more happens to it. Its id stays known, for an answer may be on its way."""

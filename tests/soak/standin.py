@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 
+from tests.soak.clock import CLOCK
 from tests.torture.standins import files, puppet
 from tests.torture.standins.claude import Claude
 from tests.torture.standins.codex import Codex
@@ -24,23 +25,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCRIPTS = {"codex": "/usr/bin/codex"}
-
-
-class Clock:
-    """The clock of the machine, and how far it was set."""
-
-    def __init__(self) -> None:
-        self.shift = 0.0
-
-    def time(self) -> float:
-        return time.time() + self.shift
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
-
-
-CLOCK = Clock()
-files.time = CLOCK  # type: ignore[assignment, attr-defined]
 
 
 class SoakClaude(Claude):
@@ -120,6 +104,10 @@ def after(words: list[str], *options: str) -> str | None:
 
 
 def build(agent: str, words: list[str]) -> puppet.Puppet:
+    if agent == "opencode":
+        from tests.soak import standin_opencode
+
+        return standin_opencode.build(words, after(words, "--session"))
     home = os.environ["HOME"]
     headless = "-p" in words or "exec" in words
     if agent == "claude":
@@ -137,7 +125,7 @@ def main() -> int:
         return wrap(words)
     puppet.disguise([sys.orig_argv[0], *words], None)
     one = build(agent, words)
-    handled = (signal.SIGINT,) if agent == "codex" else puppet.HANDLED
+    handled = (signal.SIGINT,) if agent == "codex" else getattr(one, "handled", puppet.HANDLED)
     for number in handled:
         signal.signal(number, puppet.raise_signalled)
     try:

@@ -34,14 +34,14 @@ def launch(
     return begin(stage, life, kind, words, kill_after, env or {}, before=(NOT_THERE,))
 
 
-def resume(stage: Stage, life: Life, kind: str) -> Done:
+def resume(stage: Stage, life: Life, kind: str, *more: str) -> Done:
     """`agentctl resume` of a session that has ended."""
     now = time.monotonic()
     before = tuple(life.timeline.possible(now, now))
     life.mark = f"soak-{stage.world.number()}-"
     life.launched = True
     prompt = life.words(kind) if isinstance(life, DemoLife) else f"{life.mark} go"
-    return begin(stage, life, kind, ("resume", life.id or "", prompt), None, {}, before=before)
+    return begin(stage, life, kind, ("resume", life.id or "", prompt, *more), None, {}, before=before)
 
 
 def begin(
@@ -55,6 +55,7 @@ def begin(
 ) -> Done:
     life.launch_id = None
     life.runner_killed = False
+    life.in_pane = "--interactive" in words
     life.born = time.monotonic()
     life.begins()
     stage.world.note(f"agentctl {' '.join(words)}")
@@ -71,6 +72,8 @@ def begin(
                 stage.know(life)
                 with_companions(stage, life)
                 life.open()
+                if not life.headless:
+                    life.prompt()  # a screen that was given one
                 life.expected = life.ends()
                 life.is_settled()
         else:
@@ -260,6 +263,18 @@ def by_hand(stage: Stage, life: Life, words: list[str], at_pid: int | None, **en
                 life.open()
     life.expected = life.ends()
     life.is_settled()
+
+
+def reopen(stage: Stage, life: Standin, words: list[str]) -> None:
+    """The screen of a session that has ended, by hand."""
+    now = time.monotonic()
+    before = tuple(life.timeline.possible(now, now))
+    life.reap()
+    life.mark = f"soak-{stage.world.number()}-"
+    life.launched, life.in_pane, life.hook = False, False, None
+    by_hand(stage, life, words, None)
+    if not life.alive and life.died_at is not None and life.died_at <= now:
+        nothing(stage, life, before)
 
 
 def has_exited(popen: subprocess.Popen[bytes]) -> bool:

@@ -33,7 +33,7 @@ FIRST_PID, LAST_PID = 300, 900
 DIRECTORIES = 8
 RETENTION = "20s"
 EXIT_CODES = {0, 1, 2, 3, 4, 5, 6, 7, 124}
-AGENTS = ("claude", "codex", "demo")
+AGENTS = ("claude", "codex", "opencode", "demo")
 
 PROGRAM = """#!/bin/bash
 export PYTHONHOME={home} PYTHONPATH={repository} PYTHONDONTWRITEBYTECODE=1 LD_LIBRARY_PATH={libraries}
@@ -161,6 +161,7 @@ class World:
         self.roots = {
             "claude": self.home / ".claude",
             "codex": self.home / ".codex",
+            "opencode": self.data / "opencode",
             "demo": self.data / "agentctl-demo",
         }
         for path in (*self.roots.values(), self.state, folder / "config" / "agentctl", folder / "gates"):
@@ -196,6 +197,7 @@ class World:
         self.journal: deque[tuple[float, str]] = deque(maxlen=400)
         self._count = 0
         self._guard = threading.Lock()
+        self.lock = threading.Lock()  # of what is made once, when it is first asked for
 
     def note(self, text: str) -> None:
         self.journal.append((time.monotonic(), text))
@@ -204,9 +206,9 @@ class World:
         folder.mkdir()
         values = {"home": sys.base_prefix, "repository": REPOSITORY}
         values["libraries"] = self.programs.env.get("LD_LIBRARY_PATH", "")
-        for name in ("claude", "codex", "node"):
+        for name in ("claude", "codex", "opencode", "node"):
             self.programs.path(name)
-        for name in ("claude", "codex"):
+        for name in ("claude", "codex", "opencode"):
             path = folder / name
             path.write_text(PROGRAM.format(name=name, **values))
             path.chmod(0o755)

@@ -76,6 +76,7 @@ def clock_set_back_inferred(world: World) -> None:
     world.look()
     world.check("claude, clock set back", claude.id, ("running", "unknown"), process=("alive", "unknown"))
     world.check("opencode, clock set back", opencode.id, ("running", "unknown"), process=("alive", "unknown"))
+    world.expects_unattached.add(opencode.pid)  # its session is of the future, so not of any process for sure
 
 
 def claude_elsewhere(world: World, around: Callable[[list[str]], list[str]]) -> Claude:

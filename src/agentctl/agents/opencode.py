@@ -105,6 +105,8 @@ class Store:
         self.problems: list[Problem] = []
         self._sessions: Sessions
         self._trails: dict[ProcessKey, Trail] = {}
+        self._unread: set[ProcessKey] = set()  # those whose log cannot be read
+        self._taken_at = float("inf")
         self._logs: dict[str, Tail] = {}
         self._answers: dict[ProcessKey, list[Answer]] = {}
         self._silent = 0  # processes that were asked and did not answer in time
@@ -121,6 +123,7 @@ class Store:
 
     def links(self, processes: Processes) -> list[Link]:
         found = []
+        self._taken_at = processes.taken_at
         agents = list(self._agents(processes))
         self._read_trails(agents, processes)
         for process, details, _ in agents:
@@ -152,8 +155,11 @@ class Store:
                 from agentctl.agents.opencode_log import Tail, read_trail
 
                 self._logs.setdefault(path, Tail(path))
-                if trail := read_trail(process, path, processes):
-                    found[process.pid] = (process, trail)
+                try:
+                    if trail := read_trail(process, path, processes):
+                        found[process.pid] = (process, trail)
+                except OSError:
+                    self._unread.add(process.key)
         for process, trail in found.values():
             above = found.get(process.parent)
             if above is None or above[1].run != trail.run:  # between fork and exec a child still has all files
@@ -253,12 +259,16 @@ class Store:
             ids = [id for id in ids if self._is_unsaid(id, started_at, trail.run)]
             rest = [] if server else last or self._told_to_open(given, cwd, started_at)
             why = "its log, which may be a moment late, names nothing that it works on"
-            return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=not server, why=why)
+            sole = not server and not any(self._is_of_another(id, trail.run) for id in ids if id not in rest)
+            return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=sole, why=why)
         if server:
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
         ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
         ids += [id for id in self._told_to_open(given, cwd, started_at) if id not in ids]
-        return Candidates(tuple(ids), sole=True, why="no log of it says which session it is on")
+        # By a clock that was wrong any session is newer than any process.
+        ahead = {row.id for row in newer if (row.updated or 0.0) > self._taken_at}
+        sole = process.key not in self._unread and ahead.isdisjoint(ids)
+        return Candidates(tuple(ids), sole=sole, why="no log of it says which session it is on")
 
     def _is_open(self, id: str) -> bool:
         """Only what is worked on is a server's: what is at rest in its store is at rest."""
@@ -273,6 +283,10 @@ class Store:
         begun = reading.turn.begun or reading.row.created or 0.0
         prompted = reading.turn.prompted or begun
         return begun >= since and all(log.runs_since(id, prompted) <= {own} for log in self._logs.values())
+
+    def _is_of_another(self, id: str, own: str) -> bool:
+        """Has another run worked on it before? That one may have begun the new turn, and ended before its log came."""
+        return any(not log.runs_since(id, 0.0) <= {own} for log in self._logs.values())
 
     def _told_to_open(self, given: Arguments, cwd: str, started_at: float) -> list[str]:
         """What its arguments mean: until its first prompt nothing else tells."""

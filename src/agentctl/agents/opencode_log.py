@@ -58,14 +58,13 @@ class Trail(Value):
 
 
 def read_trail(process: Process, path: str, processes: Processes) -> Trail | None:
-    """The lines of this process in the log at this path; None if it cannot be told which are its own."""
+    """The lines of this process in the log at this path; None if it cannot be told which are its own.
+
+    Raises OSError where the log is there and cannot be read."""
     ends = [position for position in processes.positions(process, path) if position > 0]
     if not ends:
         return None
-    try:
-        fd = open_regular(path)
-    except OSError:
-        return None
+    fd = open_regular(path)
     try:
         runs = {run_that_ends_at(fd, end) for end in ends}
         start = max(0, max(ends) - LIMIT)

@@ -99,9 +99,10 @@ class OpenCode(Puppet):
 
     # A turn
 
-    def do_prompt(self, text: str = "please do it", id: str | None = None) -> None:
+    def do_prompt(self, text: str = "please do it", id: str | None = None, *, is_word: bool = True) -> None:
+        """`is_word`: it is one of its arguments, which `run` stores in quotes."""
         one = self.session(id)
-        stored = f'"{text}"' if self.command == "run" and " " in text else text
+        stored = f'"{text}"' if self.command == "run" and is_word and " " in text else text
         prompt = Item("msg", role="user", time={"created": files.milliseconds()}, agent="build", model=MODEL)
         self.store.message(one, prompt)
         self.store.part(one, prompt, Item("prt", type="text", text=stored))
@@ -164,6 +165,7 @@ class OpenCode(Puppet):
             now = files.milliseconds()
         one.step = Item("msg", role="assistant", agent="build", **MODEL, time={"created": now})
         prompt = Item("msg", role="user", time={"created": now}, agent="build", model=MODEL)
+        prompt.created = one.step.created = now
         self.store.message(one, prompt)
         self.store.message(one, one.step)
         one.started = True

@@ -120,6 +120,23 @@ class Database:
     def part(self, session: Session, message: Item, one: Item) -> None:
         self._put("part", {"message_id": message.id, "session_id": session.id, **self._row(one)})
 
+    def load(self, one: Session) -> None:
+        """What is stored of a session that another process has begun."""
+        columns = ", ".join(("time_created", "title", "cost", *(f"tokens_{name}" for name in USAGE)))
+        query = f"select {columns} from session where id = ?"
+        one.created, one.title, one.cost, *spent = self._connection.execute(query, [one.id]).fetchone()
+        one.tokens = dict(zip(USAGE, spent, strict=True))
+
+    def write_slowly(self, one: Session, pause: float) -> None:
+        """For `pause` seconds it is in the middle of a change: whoever reads has what was there before."""
+        self._do("begin immediate")
+        try:
+            self.session(one)
+            self._do("update message set data = '{' where session_id = ?", one.id)
+            time.sleep(pause)
+        finally:
+            self._do("rollback")
+
     def copy(self, source: str, target: Session) -> None:
         """What a fork takes along: all messages and parts, with ids of their own and the old times."""
         query = "select id, time_created, time_updated, data from {} where {} = ? order by time_created, id"
@@ -195,11 +212,19 @@ class Log:
     def write(self, text: str, level: str = "INFO") -> None:
         if self._errors_only and level != "ERROR":
             return
-        line = f"timestamp={files.utc()} level={level} run={self._run} message={text}\n".encode()
         if self._late is None:
-            os.write(self._files[-1], line)
+            os.write(self._files[-1], self.line(text, level))
         else:
-            self._late.append(line)
+            self._late.append(self.line(text, level))
+
+    def line(self, text: str, level: str = "INFO") -> bytes:
+        return f"timestamp={files.utc()} level={level} run={self._run} message={text}\n".encode()
+
+    def write_in_halves(self, text: str, pause: float) -> None:
+        data = self.line(text)
+        for part in (data[:30], data[30:]):
+            os.write(self._files[-1], part)
+            time.sleep(pause)
 
     def hold(self) -> None:
         if self._late is None:
