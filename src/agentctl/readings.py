@@ -77,6 +77,7 @@ class Reading(Errand):
         self.links: list[Link] = []
         self.supervisors: list[Supervisor] = []
         self.options: dict[ProcessKey, tuple[str, Candidates]] = {}  # of live processes: role, and what each can be on
+        self.has = False  # the very session that is asked for, by its whole id
         self.records: dict[str, Record] = {}
         self.asked: set[str] = set()  # the sessions whose record was asked for
         self.stamps: dict[str, Stamp] = {}
@@ -142,6 +143,13 @@ def link_all(reading: Reading, live: list[tuple[Process, Details, str]], process
     return run
 
 
+def look_for(reading: Reading, id: str) -> Callable[[], None]:
+    def run() -> None:
+        reading.has = is_session_id(id) and reading.store.has(id)
+
+    return run
+
+
 def read_records(
     reading: Reading,
     scope: Scope,
@@ -149,8 +157,11 @@ def read_records(
     processes: Processes,
     stamps: Mapping[str, Stamp],
     cache: str | None = None,
+    *,
+    whole_id: bool = False,
 ) -> Callable[[], None]:
-    """The records that matter to this question. `cache`: a folder for what can be derived from stored ones."""
+    """The records that matter to this question. `cache`: a folder for what can be derived from stored ones.
+    `whole_id`: a store has the very session that is asked for, so it is no matter which others begin like it."""
     matches: set[str] = set()
 
     def read_one(id: str) -> None:
@@ -165,7 +176,9 @@ def read_records(
         reading.progress += 1
 
     def run() -> None:
-        if scope.prefix is not None:
+        if scope.prefix is not None and whole_id:
+            matches.update([scope.prefix] if reading.has else [])
+        elif scope.prefix is not None:
             matches.update(reading.store.find(scope.prefix))
         matches.update(scope.ids or ())
         # What a process is on, or may be on. One that is surely gone has ended: read only if ended ones are asked for.
