@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROFILED = """\
-import contextlib, cProfile, io, json, pstats, sys, threading
+import contextlib, cProfile, io, json, pstats, sys
 from agentctl import claims, readings, sessions
 
 def one_after_the_other(jobs):  # a profiler sees one thread
     for errand, run in jobs:
-        readings.guarded(errand, run, threading.Event())
+        readings.guarded(errand, run, readings.Done())
 
 for module in (claims, readings, sessions):
     module.in_parallel = one_after_the_other

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentctl import sessions, waiting
-from agentctl.agents import claude_code, claude_files, codex, codex_socket
+from agentctl.agents import claude_code, claude_files, codex, codex_socket, load
 from agentctl.model import ALIVE, GONE, Answer, Process, ProcessKey, Session
 from agentctl.stores import names
 from tests.worlds import EXPECTED, FixtureWorld, rebuild, states
@@ -85,6 +85,40 @@ def test_list_and_status_and_why_agree(world: FixtureWorld, agent: str, state: s
         assert (session.id in now) != ended
         if not ended:
             assert now[session.id] == session
+
+
+@pytest.mark.parametrize(("world", "agent", "state"), CASES, indirect=["world"])
+def test_a_whole_id_is_answered_as_if_everything_was_listed(
+    world: FixtureWorld, agent: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load(NAMES[agent])
+    ids = [session.id for session in ask(world, agent, since=0.0, children=True).sessions]
+    whole = {id: sessions.one(id, world.env) for id in ids}
+    asked: list[str] = []
+
+    def has_not(store: object, id: str) -> bool:
+        asked.append(id)
+        return False
+
+    listed = count_calls(module.Store, "find", monkeypatch)  # type: ignore[attr-defined]
+    for id in ids:
+        sessions.one(id, world.env)
+    top = [id for id in ids if (whole[id].sessions[0].parent is None)]
+    assert listed[0] <= len(ids) - len(top), "of what is where it belongs nothing is listed"
+    monkeypatch.setattr(module.Store, "has", has_not)  # type: ignore[attr-defined]
+    assert {id: sessions.one(id, world.env) for id in ids} == whole
+    assert set(asked) == set(ids)
+
+
+def count_calls(of: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    calls, real = [0], getattr(of, name)
+
+    def counting(*args: Any, **named: Any) -> Any:
+        calls[0] += 1
+        return real(*args, **named)
+
+    monkeypatch.setattr(of, name, counting)
+    return calls
 
 
 @pytest.mark.parametrize(("world", "agent", "state"), CASES, indirect=["world"])

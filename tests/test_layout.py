@@ -33,6 +33,7 @@ ORDER = (
     "redaction",
     "slots",
     "durations",
+    "jsontext",
     "stores",
     "config",
     "processes",
@@ -233,11 +234,12 @@ def test_the_public_names() -> None:
         _ = agentctl.nonsense
 
 
-def modules_after(code: str, *arguments: str) -> set[str]:
+def modules_after(code: str, *arguments: str, env: dict[str, str] | None = None) -> set[str]:
     """The modules of a bare interpreter (no site, nothing of its environment) after this code."""
     script = f"import sys; sys.path.insert(0, {SOURCES!r}); {code}; print('\\n' + ' '.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script, *arguments],
+        env=env,
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
@@ -335,6 +337,18 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield home
     finally:
         home.end_all()
+
+
+@linux_only
+@pytest.mark.parametrize("verb", ["list", "status", "why", "peek"])
+def test_the_commonest_commands_import_nothing_heavy(home: Home, verb: str) -> None:
+    """Each of these takes as long as half of bare Python, and the patterns that some of them compile as long again."""
+    id, _ = home.start("[[sleep:300]]")
+    home.wait_for_status(id, "busy")
+    words = [verb] if verb == "list" else [verb, id]
+    found = modules_after("from agentctl.__main__ import main; assert main() == 0", *words, env=home.env)
+    assert "agentctl.processes.linux" in found
+    assert not found & {*HEAVY, "re", "enum", "functools", "threading", "hashlib", "datetime"}
 
 
 @linux_only

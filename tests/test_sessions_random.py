@@ -64,6 +64,10 @@ class FactStore:
             id for id in dict.fromkeys([*self._records, *(link.id for link in self._links)]) if id.startswith(prefix)
         ]
 
+    def has(self, id: str) -> bool:
+        """Not of every one: what it does not know of at once has to be found."""
+        return id in self._records and (sum(id.encode()) + len(self.root)) % 3 > 0
+
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         return self._records.get(id)
 

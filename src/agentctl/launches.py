@@ -38,6 +38,9 @@ ID_TRIES = 100
 EXITS_LIMIT = 4 * 1024 * 1024  # from the end of the file; a line is about 250 bytes
 GROUPS_SHOWN = 20
 MOST_EXITS = 20_000
+TEXTS = (
+    *("pid_namespace", "prompt", "group", "spec", "worktree", "branch", "base", "repository", "slot", "session_id"),
+)
 OWNER = "agentctl"  # in place of an agent's name where our own files cannot be read
 
 
@@ -100,7 +103,8 @@ def made_at(id: str) -> float:
 
 
 def is_id(name: str) -> bool:
-    return len(name) in ID_LENGTHS and all(char in DIGITS for char in name)
+    """Of DIGITS alone: small letters and digits, as ASCII has them."""
+    return len(name) in ID_LENGTHS and name.isascii() and name.isalnum() and name == name.lower()
 
 
 # Reading. Nothing is made or changed, and nothing that stands there is believed further than its form.
@@ -110,14 +114,17 @@ def read_all(env: Mapping[str, str]) -> tuple[list[Launch], list[Problem]]:
     """Every launch, oldest first."""
     folder = launches_folder(env)
     try:
-        names = sorted(name for name in stores.names(folder) if is_id(name))
-        if names and (why := not_ours(folder) or not_ours(state_folder(env))):
+        with os.scandir(folder) as entries:  # says what is a link without a question for each
+            kept = sorted((entry.name, entry.is_symlink()) for entry in entries if is_id(entry.name))
+        if kept and (why := not_ours(folder) or not_ours(state_folder(env))):
             return [], [Problem(OWNER, f"its launches are not read: {why}", folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return [], []
     except OSError as error:
         return [], [Problem(OWNER, error.strerror or str(error), folder)]
     launches, problems = [], []
-    for name in names:
-        found = read_folder(name, os.path.join(folder, name))
+    for name, is_link in kept:
+        found = read_record(name, f"{folder}/{name}", is_link=is_link)
         if isinstance(found, Launch):
             launches.append(found)
         elif found is not None:
@@ -147,9 +154,13 @@ def read(id: str, env: Mapping[str, str]) -> Launch | Problem:
 
 def read_folder(id: str, folder: str) -> Launch | Problem | None:
     """None: no launch, or none yet."""
-    path = os.path.join(folder, LAUNCH)
+    return read_record(id, folder, is_link=os.path.islink(folder))
+
+
+def read_record(id: str, folder: str, *, is_link: bool) -> Launch | Problem | None:
+    path = f"{folder}/{LAUNCH}"
     try:
-        if os.path.islink(folder):
+        if is_link:
             raise stores.Torn("a link where a launch should be")
         found = parse(id, stores.read_json(path), path)
         if found.session_id is None and not found.headless:
@@ -190,7 +201,8 @@ def parse(id: str, facts: dict[str, Any], path: str) -> Launch:
     if facts.get("id") != id:
         raise stores.Torn(f"the record of another launch: {path}")
     hooks = facts.get("hooks")
-    limit = facts.get("time_limit")
+    # Every command reads hundreds of these: what is not there is left to the defaults.
+    texts = {name: text for name in TEXTS if isinstance(text := facts.get(name), str) and text}
     return Launch(
         id=id,
         agent=agent,
@@ -202,21 +214,12 @@ def parse(id: str, facts: dict[str, Any], path: str) -> Launch:
         created_at=at,
         headless=facts.get("headless") is True,
         one_shot=facts.get("one_shot") is True,
-        pid_namespace=text_or_none(facts.get("pid_namespace")),
-        prompt=text_or_none(facts.get("prompt")),
-        group=text_or_none(facts.get("group")),
-        spec=text_or_none(facts.get("spec")),
         hooks=tuple((name, text) for name, text in hooks.items() if isinstance(text, str))
         if isinstance(hooks, dict)
         else (),
-        worktree=text_or_none(facts.get("worktree")),
-        branch=text_or_none(facts.get("branch")),
-        base=text_or_none(facts.get("base")),
-        repository=text_or_none(facts.get("repository")),
-        slot=text_or_none(facts.get("slot")),
-        session_id=text_or_none(facts.get("session_id")),
-        time_limit=amount(limit) or None,
+        time_limit=amount(facts.get("time_limit")) or None,
         path=path,
+        **texts,
     )
 
 

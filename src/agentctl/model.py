@@ -105,7 +105,10 @@ class ProcessKey(tuple[str, int, int]):
     @classmethod
     def parse(cls, text: object) -> Self | None:
         """The key that str() wrote; None for anything else."""
-        boot, pid, start = text.split(":") if isinstance(text, str) and text.count(":") == 2 else ("", "", "")
+        words = text.split(":") if isinstance(text, str) else ()
+        if len(words) != 3:
+            return None
+        boot, pid, start = words
         digits = pid + start
         numbers = pid and start and digits.isascii() and digits.isdigit() and len(pid) < 20 and len(start) < 20
         return cls(boot, int(pid), int(start)) if boot and numbers and int(pid) > 0 else None

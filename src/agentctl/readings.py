@@ -7,8 +7,8 @@ in roots.py touches a path below a store outside of these threads.
 from __future__ import annotations
 
 import os
-import threading
 import time
+from _thread import allocate_lock, get_ident, start_new_thread  # threading takes 4 ms to import
 
 from agentctl import roots
 from agentctl.model import Problem, Value
@@ -77,6 +77,7 @@ class Reading(Errand):
         self.links: list[Link] = []
         self.supervisors: list[Supervisor] = []
         self.options: dict[ProcessKey, tuple[str, Candidates]] = {}  # of live processes: role, and what each can be on
+        self.has = False  # the very session that is asked for, by its whole id
         self.records: dict[str, Record] = {}
         self.asked: set[str] = set()  # the sessions whose record was asked for
         self.stamps: dict[str, Stamp] = {}
@@ -142,6 +143,13 @@ def link_all(reading: Reading, live: list[tuple[Process, Details, str]], process
     return run
 
 
+def look_for(reading: Reading, id: str) -> Callable[[], None]:
+    def run() -> None:
+        reading.has = is_session_id(id) and reading.store.has(id)
+
+    return run
+
+
 def read_records(
     reading: Reading,
     scope: Scope,
@@ -149,8 +157,11 @@ def read_records(
     processes: Processes,
     stamps: Mapping[str, Stamp],
     cache: str | None = None,
+    *,
+    whole_id: bool = False,
 ) -> Callable[[], None]:
-    """The records that matter to this question. `cache`: a folder for what can be derived from stored ones."""
+    """The records that matter to this question. `cache`: a folder for what can be derived from stored ones.
+    `whole_id`: a store has the very session that is asked for, so it is no matter which others begin like it."""
     matches: set[str] = set()
 
     def read_one(id: str) -> None:
@@ -165,7 +176,9 @@ def read_records(
         reading.progress += 1
 
     def run() -> None:
-        if scope.prefix is not None:
+        if scope.prefix is not None and whole_id:
+            matches.update([scope.prefix] if reading.has else [])
+        elif scope.prefix is not None:
             matches.update(reading.store.find(scope.prefix))
         matches.update(scope.ids or ())
         # What a process is on, or may be on. One that is surely gone has ended: read only if ended ones are asked for.
@@ -268,21 +281,40 @@ def with_freshness(record: Record, reading: Reading, taken_at: float, stamps: Ma
     return record._replace(fresh=True) if fresh else record
 
 
+class Done:
+    """The end of an errand, for one to wait for."""
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Once."""
+        self._lock.release()
+
+    def is_set(self) -> bool:
+        return not self._lock.locked()
+
+    def wait(self, seconds: float) -> None:
+        if self._lock.acquire(timeout=seconds):
+            self._lock.release()
+
+
 def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
     """Run each job in a thread of its own: one that makes no progress for a while is left behind and named.
 
     Each has a moment for itself before the next one starts. Stores that answer at once are so read one after the other,
     which costs less than threads that take the interpreter from each other with every system call.
     """
-    running: dict[Errand, tuple[threading.Event, int, float]] = {}  # its end, its pace at that moment
+    running: dict[Errand, tuple[Done, int, float]] = {}  # its end, its pace at that moment
     waiting = list(reversed(jobs))
     while running or waiting:
         if waiting:
             errand, run = waiting.pop()
-            done = threading.Event()
+            done = Done()
             errand.clock = None  # that of its last thread has ended
             running[errand] = done, errand.pace(), time.monotonic()
-            threading.Thread(target=guarded, args=(errand, run, done), daemon=True).start()
+            start_new_thread(guarded, (errand, run, done))
             done.wait(HEAD_START)
         else:
             next(iter(running.values()))[0].wait(GLANCE)
@@ -297,9 +329,9 @@ def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
                 del running[errand]
 
 
-def guarded(errand: Errand, run: Callable[[], None], done: threading.Event) -> None:
+def guarded(errand: Errand, run: Callable[[], None], done: Done) -> None:
     if hasattr(time, "pthread_getcpuclockid"):  # not on macOS
-        errand.clock = time.pthread_getcpuclockid(threading.get_ident())
+        errand.clock = time.pthread_getcpuclockid(get_ident())
     try:
         run()
     except OSError as error:

@@ -3,7 +3,6 @@ ones that were seen that way before. Other homes are not read."""
 
 from __future__ import annotations
 
-import json
 import os
 
 from agentctl import config, stores
@@ -52,6 +51,8 @@ def recall(env: Mapping[str, str]) -> dict[str, list[str]]:
 
 def remember(seen: Mapping[str, Iterable[str]], env: Mapping[str, str]) -> None:
     """Add roots to the cache. Where it cannot be written, the next query finds them again or not at all."""
+    import json
+
     table = recall(env)
     merged = {agent: sorted({*table.get(agent, []), *seen.get(agent, [])}) for agent in sorted({*table, *seen})}
     folder = config.cache_folder(env)

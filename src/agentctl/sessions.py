@@ -22,6 +22,7 @@ from agentctl.readings import (
     Scope,
     in_parallel,
     link_all,
+    look_for,
     read_copies,
     read_records,
     survey,
@@ -142,7 +143,9 @@ def look(
     launched.add_links(launches, found, located)
     claims = tuple(place(located, found))
     cache = config.cache_folder(env)
-    in_parallel([(one, read_records(one, scope, claims, processes, stamps, cache)) for one in found if one.usable])
+    whole = scope.prefix is not None and is_whole_id(scope.prefix, found)
+    readers = [(one, read_records(one, scope, claims, processes, stamps, cache, whole_id=whole)) for one in found]
+    in_parallel([(one, read) for one, read in readers if one.usable])
     in_parallel([(one, read_copies(one, found, processes, stamps)) for one in found if one.usable])
     launches = launched.with_exits(launches, found)
     world = World(
@@ -176,6 +179,12 @@ def look(
         stalled={(one.agent.NAME, one.store.root): one.unread or "" for one in found if one.stalled},
         readings=tuple(found),
     )
+
+
+def is_whole_id(prefix: str, found: list[Reading]) -> bool:
+    """Mostly it is: then nothing has to be listed to see what begins like it."""
+    in_parallel([(one, look_for(one, prefix)) for one in found if one.usable])
+    return any(one.has for one in found)
 
 
 def observed_sole_links(world: World, found: list[Reading]) -> list[Link]:

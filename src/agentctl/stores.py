@@ -6,18 +6,18 @@ should be is an error to report, never something to block on.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import time
 from errno import ENOENT
+
+from agentctl import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-DECODER = json.JSONDecoder()
 CHUNK = 64 * 1024
 FIRST_CHUNK = 8 * 1024  # of a beginning: what is looked for there mostly is in its first lines
 BLOCK = 1024 * 1024  # where a whole file is looked through
@@ -40,21 +40,27 @@ class Torn(ValueError):
 
 
 def open_regular(path: str) -> int:
+    return opened(path)[0]
+
+
+def opened(path: str) -> tuple[int, int]:
+    """(descriptor, size) of a regular file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except ValueError:  # a NUL or half a character: an id that somebody wrote into a file became part of this path
         raise FileNotFoundError(ENOENT, "no file can have this name", path) from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
         os.close(fd)
         raise NotRegular(f"not a regular file: {path}")
-    return fd
+    return fd, found.st_size
 
 
 def read_bytes(path: str, limit: int = 4 * 1024 * 1024) -> bytes:
-    fd = open_regular(path)
+    fd, size = opened(path)
     try:
         parts = []
-        size = os.fstat(fd).st_size + 1  # so that the end of most files is seen with the first read
+        size += 1  # so that the end of most files is seen with the first read
         while limit > 0 and (part := os.read(fd, min(limit, size))):
             parts.append(part)
             limit -= len(part)
@@ -73,7 +79,7 @@ def read_json(path: str) -> dict[str, Any]:
             time.sleep(TORN_PAUSE)
         text = read_bytes(path).decode(errors="replace").lstrip()
         try:
-            value, _ = DECODER.raw_decode(text)
+            value = jsontext.leading(text)
         except ValueError:
             continue
         except RecursionError:
@@ -87,7 +93,7 @@ def read_json(path: str) -> dict[str, Any]:
 def decode(line: bytes | str) -> dict[str, Any] | None:
     """One JSONL line, or None if it is torn, foreign or absurd."""
     try:
-        value = json.loads(line)
+        value = jsontext.whole(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):

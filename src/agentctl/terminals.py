@@ -124,9 +124,9 @@ def shown_in(session: Session, processes: Processes, env: Mapping[str, str]) -> 
     return with_pane(session, seat), seat.problems
 
 
-def one(prefix: str, env: Mapping[str, str]) -> Answer:
+def one(prefix: str, env: Mapping[str, str], *, tokens: bool = True) -> Answer:
     """As sessions.one, and where it sits."""
-    look = examine(prefix, env, tokens=True)
+    look = examine(prefix, env, tokens=tokens)
     session, problems = shown_in(look.answer.sessions[0], look.world.processes, env)
     return look.answer._replace(sessions=(session,), problems=(*look.answer.problems, *problems))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import tempfile
-import threading
 import traceback
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -71,7 +71,7 @@ class Asker:
                     stack.enter_context(mock.patch.object(module, "in_parallel", one_by_one))
             stack.enter_context(mock.patch.object(sessions, "SECOND_LOOK", 0.0))
             stack.enter_context(mock.patch.object(stores, "TORN_PAUSE", 0.0))
-            stack.enter_context(mock.patch.object(threading, "excepthook", self._note_thread))
+            stack.enter_context(mock.patch.object(sys, "unraisablehook", self._note_thread))
             tempfile.gettempdir()  # finds out where it can write, once in a process
             broken = stack.enter_context(GUARD.watch(*allowed, locks=our_files))
             try:
@@ -159,7 +159,7 @@ class Asker:
     def _spy(self, real: Callable[..., None]) -> Callable[..., None]:
         """A fault of a store's reader is caught there, and shown as a problem of the whole store. Here it is one."""
 
-        def guarded(errand: object, run: Callable[[], None], done: threading.Event) -> None:
+        def guarded(errand: object, run: Callable[[], None], done: readings.Done) -> None:
             def noted() -> None:
                 try:
                     run()
@@ -173,7 +173,7 @@ class Asker:
 
         return guarded
 
-    def _note_thread(self, args: threading.ExceptHookArgs) -> None:
+    def _note_thread(self, args: sys.UnraisableHookArgs) -> None:
         if not issubclass(args.exc_type, Forbidden):
             self._faults.append("".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)))
 
@@ -181,7 +181,7 @@ class Asker:
 def one_by_one(jobs: Sequence[tuple[readings.Errand, Callable[[], None]]]) -> None:
     """What hangs here is the watchdog's."""
     for errand, run in jobs:
-        readings.guarded(errand, run, threading.Event())
+        readings.guarded(errand, run, readings.Done())
 
 
 @contextmanager

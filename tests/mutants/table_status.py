@@ -192,7 +192,7 @@ STATUS = (
         "what follows a whole object in a file is the tail of a longer one before it",
         "an agent that has just changed its status cannot be read",
         "torn/torn_for_good",
-        ("stores.py", "value, _ = DECODER.raw_decode(text)", "value = json.loads(text)"),
+        ("stores.py", "value = jsontext.leading(text)", "value = jsontext.whole(text)"),
     ),
     # Completeness
     mutant(

@@ -76,7 +76,11 @@ if TYPE_CHECKING:
             """Ids of the stored sessions written at or after this moment."""
 
         def find(self, prefix: str) -> Iterable[str]:
-            """Ids of the stored sessions, sub-agents included, that begin like this."""
+            """Ids of the stored sessions, sub-agents included, that begin like this. May have to list all of them."""
+
+        def has(self, id: str) -> bool:
+            """Is there a session of this very id, where such a one belongs? Without listing all of them: one that is
+            not there may be elsewhere, and find() tells."""
 
         def record(self, id: str, *, tokens: bool = False) -> Record | None: ...
 

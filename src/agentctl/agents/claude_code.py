@@ -17,10 +17,10 @@ from agentctl.agents.claude_files import (
     ending_words,
     reason_of,
     refusal_words,
-    slug,
     status_of,
     written_at,
 )
+from agentctl.agents.claude_projects import Projects
 from agentctl.agents.claude_transcript import messages_of, read_head, read_tail
 from agentctl.model import (
     AGENT,
@@ -67,7 +67,6 @@ SUBCOMMANDS = frozenset(
 )
 ASKING_TOOL = "AskUserQuestion"  # does nothing but wait for an answer
 SHELLS = ("bash", "zsh", "sh", "dash", "ash", "ksh")
-SLUG_LIMIT = 200
 
 
 def looks_like(comm: str) -> bool:
@@ -126,11 +125,9 @@ class Store:
         self._registered: dict[str, dict[str, Any]] = {}  # file name -> sessions/<pid>.json
         self._daemon: dict[str, Any] | None = None
         self._roster: dict[str, dict[str, Any]] = {}
-        self._folders: list[str] | None = None
-        self._index: dict[str, list[str]] | None = None  # session id -> its transcripts, of all project folders
+        self._projects = Projects(NAME, root, self.problems)
         self._found: dict[str, os.stat_result] = {}  # the transcripts that were listed, as they were then
         self.derived: Derived | None = None
-        self._blind = False  # a folder could not be listed: a transcript that was not found may be there
 
     # Who is here
 
@@ -248,7 +245,7 @@ class Store:
         owned = {text_or_none(file.get("sessionId")) for file in self._registered.values()}
         ids = {
             id
-            for folder in self._folders_of(details.cwd)
+            for folder in self._projects.folders_of(details.cwd)
             for name, _ in modified_since(folder, ".jsonl", since)
             if (id := name.removesuffix(".jsonl")) not in owned
         }
@@ -256,79 +253,52 @@ class Store:
 
     # What the store says of a session
 
-    def _names(self, folder: str) -> list[str]:
-        """The names in a folder; one that cannot be read is a problem, and the others are still read."""
-        try:
-            return names(folder)
-        except OSError as error:
-            self._blind = True
-            self.problems.append(Problem(NAME, reason_of(error), folder))
-            return []
-
-    def _project_folders(self) -> list[str]:
-        if self._folders is None:
-            self._folders = [f"{self.root}/projects/{name}" for name in self._names(f"{self.root}/projects")]
-        return self._folders
-
-    def _transcripts(self) -> dict[str, list[str]]:
-        if self._index is None:
-            self._index = {}
-            for folder in self._project_folders():
-                for name in self._names(folder):
-                    if name.endswith(".jsonl"):
-                        self._index.setdefault(name.removesuffix(".jsonl"), []).append(f"{folder}/{name}")
-        return self._index
-
-    def _folders_of(self, cwd: str) -> list[str]:
-        name = slug(cwd)
-        if len(name) <= SLUG_LIMIT:
-            return [f"{self.root}/projects/{name}"]
-        beginning = f"{self.root}/projects/{name[:SLUG_LIMIT]}"  # a long one is cut and ends in a hash
-        return [folder for folder in self._project_folders() if folder.startswith(beginning)]
-
     def recent(self, since: float) -> Iterable[str]:
-        for folder in self._project_folders():
+        for folder in self._projects.folders():
             try:
                 for name, found in modified_since(folder, ".jsonl", since):
                     self._found[f"{folder}/{name}"] = found
                     yield name.removesuffix(".jsonl")
             except OSError as error:
-                self._blind = True
-                self.problems.append(Problem(NAME, reason_of(error), folder))
+                self._projects.unreadable(folder, error)
         for file in self._registered.values():
             if id := self._session_of(file):
                 yield id
 
     def find(self, prefix: str) -> Iterable[str]:
-        found = set(self._transcripts())
+        found = set(self._projects.transcripts())
         found |= {id for file in self._registered.values() if (id := text_or_none(file.get("sessionId")))}
         found = {id for id in found if id.startswith(prefix)}
         return found or {child for child in self._all_children() if child.startswith(prefix)}
 
+    def has(self, id: str) -> bool:
+        registered = any(file.get("sessionId") == id for file in self._registered.values())
+        return registered or bool(self._projects.transcripts_of(id))
+
     def _all_children(self) -> Iterable[str]:
-        for folder in self._project_folders():
-            for name in self._names(folder):
+        for folder in self._projects.folders():
+            for name in self._projects.names(folder):
                 if not name.endswith(".jsonl"):
-                    yield from children_in(self._names(f"{folder}/{name}/subagents"))
+                    yield from children_in(self._projects.names(f"{folder}/{name}/subagents"))
 
     def children(self, id: str) -> Sequence[str]:
         path = self._transcript(id)
-        return sorted(children_in(self._names(path.removesuffix(".jsonl") + "/subagents"))) if path else ()
+        return sorted(children_in(self._projects.names(path.removesuffix(".jsonl") + "/subagents"))) if path else ()
 
     def _transcript(self, id: str) -> str | None:
         """By the folder of its directory first; the folder name is lossy, so any folder may have it."""
         for file in self._registered.values():
             if file.get("sessionId") == id and isinstance(cwd := file.get("cwd"), str):
-                for folder in self._folders_of(cwd):
+                for folder in self._projects.folders_of(cwd):
                     if os.path.lexists(f"{folder}/{id}.jsonl"):
                         return f"{folder}/{id}.jsonl"
-        paths = self._transcripts().get(id, [])
+        paths = self._projects.transcripts_of(id)
         return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)
 
     def _child_transcript(self, id: str) -> tuple[str, str] | None:
         """(path, parent) of a sub-agent."""
-        for folder in self._project_folders():
-            for name in self._names(folder):
+        for folder in self._projects.folders():
+            for name in self._projects.names(folder):
                 path = f"{folder}/{name}/subagents/agent-{id}.jsonl"
                 if not name.endswith(".jsonl") and os.path.lexists(path):
                     return path, name
@@ -388,7 +358,7 @@ class Store:
         found = [f"{self.root}/sessions"]
         path = self._any_transcript(id)
         cwds = [file.get("cwd") for file in self._registered.values() if self._session_of(file) == id]
-        folders = [folder for cwd in cwds if isinstance(cwd, str) for folder in self._folders_of(cwd)]
+        folders = [folder for cwd in cwds if isinstance(cwd, str) for folder in self._projects.folders_of(cwd)]
         found += [path] if path else [f"{folder}/{id}.jsonl" for folder in folders] or [f"{self.root}/projects"]
         jobs = [short for short, worker in self._roster.items() if worker.get("sessionId") == id]
         found += [path for short in jobs for path in (f"{self.root}/jobs/{short}", f"{self.root}/daemon/roster.json")]
@@ -414,8 +384,8 @@ class Store:
                     NAME,
                     id,
                     self.root,
-                    UNKNOWN if self._blind else IDLE if file.get("status") in ("idle", "shell") else WORKING,
-                    reason="a folder could not be read" if self._blind else "no transcript was written",
+                    UNKNOWN if self._projects.blind else IDLE if file.get("status") in ("idle", "shell") else WORKING,
+                    reason="a folder could not be read" if self._projects.blind else "no transcript was written",
                     ending="it ended before its first record",
                     cwd=text_or_none(file.get("cwd")),
                     title=text_or_none(named),

@@ -282,16 +282,27 @@ class Store:
     def find(self, prefix: str) -> Iterable[str]:
         return {id for id in {*self._all_rollouts(), *self._locks} if id.startswith(prefix)}
 
-    def _rollout(self, id: str) -> str | None:
-        """The day in a thread's id first (its folder is in local time), then everywhere."""
-        if (path := self._paths.get(id)) and (path in self._found or os.path.lexists(path)):
-            return path
-        ending = f"-{id}.jsonl"
+    def has(self, id: str) -> bool:
+        if id in self._locks or self._of_its_day(id) is not None:
+            return True
+        return any(thread_of(name) == id for name in self._names_in(f"{self.root}/archived_sessions"))
+
+    def _of_its_day(self, id: str) -> str | None:
+        """The rollout in the folder of the day that its id begins with; folders go by local time."""
         for day in days_of(id):
             folder = f"{self.root}/sessions/{day}"
             for name in self._names_in(folder):
-                if name.endswith(ending):
+                if name.endswith(f"-{id}.jsonl"):
                     return f"{folder}/{name}"
+        return None
+
+    def _rollout(self, id: str) -> str | None:
+        """Of its day first, then everywhere."""
+        if (path := self._paths.get(id)) and (path in self._found or os.path.lexists(path)):
+            return path
+        if (path := self._of_its_day(id)) is not None:
+            return path
+        ending = f"-{id}.jsonl"
         return next((f"{folder}/{name}" for folder, name in self._rollouts() if name.endswith(ending)), None)
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:

@@ -179,6 +179,9 @@ class Store:
     def find(self, prefix: str) -> Iterable[str]:
         return [id for id in stores.names(self._sessions) if id.startswith(prefix)]
 
+    def has(self, id: str) -> bool:
+        return id in stores.names(self._sessions)
+
     def children(self, id: str) -> Sequence[str]:
         return ()
 

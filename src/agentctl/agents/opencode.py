@@ -312,6 +312,9 @@ class Store:
     def find(self, prefix: str) -> Iterable[str]:
         return dict.fromkeys(id for source in self._sessions.sources() for id in source.find(prefix))
 
+    def has(self, id: str) -> bool:
+        return any(source.session(id) is not None for source in self._sessions.sources())
+
     def children(self, id: str) -> Sequence[str]:
         return list(dict.fromkeys(child for source in self._sessions.sources() for child in source.children(id)))
 

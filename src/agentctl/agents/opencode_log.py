@@ -12,10 +12,19 @@ nothing. What is in it stays: an open turn that another run has logged is not th
 from __future__ import annotations
 
 import os
-import re
 
+from agentctl.agents.opencode_line import (
+    ASKS,
+    created,
+    is_allowed,
+    is_session,
+    opened_folder,
+    read_line,
+    stream_error,
+    worked_on,
+)
 from agentctl.model import Value
-from agentctl.stores import moment, open_regular
+from agentctl.stores import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,21 +35,6 @@ NAME = "opencode.log"
 LIMIT = 2 * 1024 * 1024  # back from a process's last line
 LINE_LIMIT = 64 * 1024
 LATE = 60.0  # seconds by which the lines of two processes may be out of order: each writes its own in batches
-
-# Anchored, and only up to the first words: further on a line quotes commands and titles, in which anything may stand.
-LINE = re.compile(rb"timestamp=(\S+) level=([A-Z]+) run=([0-9a-f]+) message=")
-SESSION = re.compile(
-    rb'(?:loop|process|cancel|stream|"exiting loop"|"stream error")(?: providerID=\S+ modelID=\S+)?'
-    rb" session\.id=(ses_\w+)"
-)
-SESSION_ID = re.compile(r"ses_\w+", re.ASCII)  # no other is in a log
-CREATED = re.compile(rb"created id=(ses_\w+) ")
-ASKING = re.compile(rb"asking id=(?:per|que)_")
-ALLOWED = re.compile(
-    rb'evaluated permission=\S+ pattern=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*|) action\.permission=\S+ action\.action=allow '
-)
-STREAM_ERROR = re.compile(rb'"stream error" .* error\.error="([^"]*)')
-INSTANCE = re.compile(rb'"creating instance" directory=(\S.*)')
 
 
 class Trail(Value):
@@ -90,20 +84,17 @@ class Tail:
         data = self._read()
         runs: set[str] = set()
         end = len(data)
-        name = id.encode(errors="surrogateescape") if SESSION_ID.fullmatch(id) else None
+        name = id.encode() if is_session(id) else None
         while name and (found := data.rfind(name, 0, end)) >= 0:
             start = data.rfind(b"\n", 0, found) + 1
-            line = data[start : data.find(b"\n", found)]
+            line = read_line(data[start : data.find(b"\n", found)])
             end = start
-            head = LINE.match(line)
-            at = time_of(head) if head else None
-            if head is None or at is None:
+            if line is None or line.at is None:
                 continue
-            if at < since - LATE:
+            if line.at < since - LATE:
                 break
-            named = SESSION.match(line, head.end()) or CREATED.match(line, head.end())
-            if named is not None and named[1].decode() == id and at >= since:
-                runs.add(head[3].decode())
+            if (worked_on(line.message) or created(line.message)) == id and line.at >= since:
+                runs.add(line.run.decode())
         return runs
 
     def _read(self) -> bytes:
@@ -127,48 +118,44 @@ def run_that_ends_at(fd: int, end: int) -> str | None:
     if len(data) != end - start or not data.endswith(b"\n"):
         return None
     # A line with a line break in a value goes on below: what counts is the last beginning of a line.
-    heads = [head for line in data.split(b"\n") if (head := LINE.match(line))]
-    return heads[-1][3].decode() if heads else None
+    last = next((line for text in reversed(data.split(b"\n")) if (line := read_line(text))), None)
+    return last.run.decode() if last else None
 
 
 def read_lines(path: str, run: str, data: bytes, *, whole: bool, started: float) -> Trail | None:
     sessions: dict[str, float] = {}
-    created: set[str] = set()
+    begun: set[str] = set()
     asked: list[float] = []
     allowed: list[float] = []
     failed: dict[str, tuple[float, str]] = {}
     directories: set[str] = set()
     chatty = False
     tag = b" run=" + run.encode() + b" "
-    lines = data.split(b"\n")
-    if not whole and len(lines) > 1:
-        first = next((head for line in lines[1:64] if (head := LINE.match(line))), None)
-        begun = time_of(first) if first else None
-        whole = begun is not None and begun < started  # it reaches back to before the process was there
-    for line in lines:
-        head = LINE.match(line) if tag in line else None
-        if head is None or head[3] != run.encode():
+    texts = data.split(b"\n")
+    if not whole and len(texts) > 1:
+        first = next((line for text in texts[1:64] if (line := read_line(text))), None)
+        # Does it reach back to before the process was there?
+        whole = first is not None and first.at is not None and first.at < started
+    for text in texts:
+        line = read_line(text) if tag in text else None
+        if line is None or line.run != run.encode() or (at := line.at) is None:
             continue
-        at = time_of(head)
-        if at is None:
-            continue
-        chatty = chatty or head[2] in (b"INFO", b"DEBUG")
-        rest = head.end()
-        if named := SESSION.match(line, rest):
-            id = named[1].decode()
+        chatty = chatty or line.level in (b"INFO", b"DEBUG")
+        message = line.message
+        if id := worked_on(message):
             sessions.pop(id, None)
             sessions[id] = at
-            if error := STREAM_ERROR.match(line, rest):
-                failed[id] = (at, error[1].decode(errors="replace"))
-        elif named := CREATED.match(line, rest):
-            sessions.setdefault(named[1].decode(), at)
-            created.add(named[1].decode())
-        elif ASKING.match(line, rest):
+            if (error := stream_error(message)) is not None:
+                failed[id] = (at, error)
+        elif id := created(message):
+            sessions.setdefault(id, at)
+            begun.add(id)
+        elif message.startswith(ASKS):
             asked.append(at)
-        elif ALLOWED.match(line, rest):
+        elif is_allowed(message):
             allowed.append(at)
-        elif opened := INSTANCE.match(line, rest):
-            directories.add(opened[1].decode(errors="surrogateescape").strip('"'))
+        elif (folder := opened_folder(message)) is not None:
+            directories.add(folder)
     if not chatty:
         return None  # it logs errors only: what it does not say means nothing
     return Trail(
@@ -176,15 +163,9 @@ def read_lines(path: str, run: str, data: bytes, *, whole: bool, started: float)
         run,
         whole,
         sessions,
-        frozenset(created),
+        frozenset(begun),
         tuple(asked),
         tuple(allowed),
         failed,
         frozenset(directories),
     )
-
-
-def time_of(head: re.Match[bytes]) -> float | None:
-    """When a line was made. In whole milliseconds: half of one more, so that it is not before what it tells of."""
-    at = moment(head[1].decode(errors="replace"))
-    return None if at is None else at + 0.0005

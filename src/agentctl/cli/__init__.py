@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from agentctl.cli import plainly
 from agentctl.errors import AgentctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, HelpFormatter, Namespace
-    from typing import NoReturn, Protocol
+    from typing import Any, NoReturn, Protocol
 
     class Verb(Protocol):
         EPILOG: str
@@ -127,6 +128,26 @@ def sweep() -> None:
 
 
 def dispatch(argv: list[str]) -> int:
+    name = ALIASES.get(argv[0], argv[0]) if argv else ""
+    if name in VERBS or name in FOR_RUNNERS:
+        verb = load(name)
+        words, flags = argv[1:], None
+        if getattr(verb, "TAKES_FLAGS", False):  # what follows -- is the agent's own
+            cut = words.index("--") if "--" in words else len(words)
+            words, flags = words[:cut], words[cut + 1 :]
+        return verb.run(plainly.parse(verb.add_arguments, words, flags=flags) or parsed(name, verb, words, flags))
+    return overview(argv)
+
+
+def parsed(name: str, verb: Verb, words: list[str], flags: list[str] | None) -> Namespace:
+    from argparse import Namespace
+
+    parser = new_parser(prog=f"agentctl {name}", description={**VERBS, **FOR_RUNNERS}[name][1], epilog=verb.EPILOG)
+    verb.add_arguments(parser)
+    return parser.parse_args(words, Namespace(flags=flags))
+
+
+def new_parser(**more: Any) -> ArgumentParser:
     import argparse
 
     class Parser(argparse.ArgumentParser):
@@ -135,33 +156,22 @@ def dispatch(argv: list[str]) -> int:
 
             super().error(plain(message))  # it quotes what was typed, or pasted
 
-    name = ALIASES.get(argv[0], argv[0]) if argv else ""
-    if name in VERBS or name in FOR_RUNNERS:
-        verb = load(name)
-        parser = Parser(
-            prog=f"agentctl {name}",
-            description={**VERBS, **FOR_RUNNERS}[name][1],
-            epilog=verb.EPILOG,
-            formatter_class=help_format,
-            allow_abbrev=False,
-        )
-        verb.add_arguments(parser)
-        words, flags = argv[1:], None
-        if getattr(verb, "TAKES_FLAGS", False):  # what follows -- is the agent's own
-            cut = words.index("--") if "--" in words else len(words)
-            words, flags = words[:cut], words[cut + 1 :]
-        return verb.run(parser.parse_args(words, argparse.Namespace(flags=flags)))
+    return Parser(formatter_class=help_format, allow_abbrev=False, **more)
+
+
+def overview(argv: list[str]) -> int:
+    """Without a command: what there is."""
+    from argparse import SUPPRESS
+
     commands = "\n".join(f"  {verb:<11} {help}" for verb, (_, help) in VERBS.items())
-    parser = Parser(
+    parser = new_parser(
         prog="agentctl",
         usage="agentctl [-h] [--version] COMMAND ...",
         description=f"Supervise every coding agent on this machine: a list you can believe.\n\ncommands:\n{commands}",
         epilog=EXAMPLES + "\n`agentctl COMMAND --help` has the options and more examples.",
-        formatter_class=help_format,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", "-V", action="store_true", help="print the version and exit")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help=SUPPRESS)
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"] if argv[1:2] else ["--help"]
         if argv[0] in VERBS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -78,6 +77,8 @@ def unattached_json(unattached: Unattached) -> dict[str, object]:
 
 
 def print_json(value: dict[str, object]) -> None:
+    import json
+
     # Lone surrogates (a file name that is not UTF-8) are escaped, so that the output is always valid UTF-8.
     text = json.dumps({"schema": SCHEMA, **value}, ensure_ascii=False, indent=1)
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")

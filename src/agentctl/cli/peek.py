@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 
@@ -117,6 +116,8 @@ def successor(session: Session) -> Session | None:
 def show(page: Page, as_json: bool) -> None:
     for message in page.messages:
         if as_json:
+            import json
+
             text = json.dumps(message_json(message), ensure_ascii=False)
             print(text.encode("utf-8", "backslashreplace").decode())
         else:

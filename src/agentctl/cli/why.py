@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    answer = one(args.id, os.environ)
+    answer = one(args.id, os.environ, tokens=args.json)  # nothing else here shows them
     session = answer.sessions[0]
     if args.json:
         output.print_json(

@@ -1,0 +1,108 @@
+"""The transcripts of one session, asked for by name: the same as in a list of all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentctl.agents import claude_code
+from agentctl.agents.claude_projects import FEW, Projects
+
+if TYPE_CHECKING:
+    from agentctl.model import Problem
+
+IDS = ["3f2a", "3f2a-1", "3f2", "3F2A", "x" * 200, "é", "a.jsonl"]
+ENTRIES = ["file", "folder", "link", "dangling"]
+trees = st.dictionaries(
+    st.sampled_from(["-work-a", "-work-b", "-work-c", "-a-file"]),
+    st.dictionaries(st.sampled_from([*IDS, "another"]), st.sampled_from(ENTRIES), max_size=4),
+)
+
+
+def build(root: Path, tree: dict[str, dict[str, str]]) -> None:
+    for folder, names in tree.items():
+        (root / "projects" / folder).mkdir(parents=True)
+        for name, kind in names.items():
+            path = root / "projects" / folder / f"{name}.jsonl"
+            if kind == "folder":
+                path.mkdir()
+            elif kind == "file":
+                path.write_text("{}\n")
+            else:
+                path.symlink_to("/nowhere" if kind == "dangling" else "/etc/hostname")
+    if "-a-file" not in tree and (root / "projects").is_dir():
+        (root / "projects" / "-a-file").write_text("no folder")
+
+
+@given(trees, st.lists(st.sampled_from(IDS), max_size=FEW + 3))
+def test_by_name_and_by_list(tree: dict[str, dict[str, str]], asked: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        build(Path(folder), tree)
+        problems: list[Problem] = []
+        by_list = Projects("an-agent", folder, problems).transcripts()
+        by_name = Projects("an-agent", folder, problems)
+        for id in asked:
+            assert sorted(by_name.transcripts_of(id)) == sorted(by_list.get(id, []))
+        store = claude_code.open_store(folder)
+        for id in asked:
+            assert store.has(id) == (id in by_list)
+        assert not by_name.blind and problems == []
+
+
+def test_many_are_looked_up_in_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path, {"-work-a": dict.fromkeys(IDS, "file")})
+    asked = []
+    real = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: asked.append(path) or real(path))  # type: ignore[func-returns-value]
+    projects = Projects("an-agent", str(tmp_path), [])
+    for number in range(3 * FEW):
+        projects.transcripts_of(f"no-{number}")
+    assert len(asked) == 2 * FEW  # two folders
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o100, 0o400])
+def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if everything was listed: whatever is asked for."""
+    build(tmp_path, {"-work-a": {"3f2a": "file"}, "-work-b": {"3f2a-1": "file"}})
+    closed = tmp_path / "projects" / "-work-b"
+    closed.chmod(mode)
+    try:
+        if os.geteuid() == 0:
+            deny(closed, mode, monkeypatch)
+        told: list[Problem] = []
+        by_list = Projects("an-agent", str(tmp_path), told)
+        by_list.transcripts()
+        told_by_name: list[Problem] = []
+        by_name = Projects("an-agent", str(tmp_path), told_by_name)
+        by_name.transcripts_of("3f2a")
+        assert told == told_by_name and by_list.blind == by_name.blind == (mode != 0o400)
+    finally:
+        closed.chmod(0o700)
+
+
+def deny(folder: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To root nothing is closed: so it is said here what the kernel says to others."""
+    lists, stats, may = os.listdir, os.lstat, os.access
+
+    def listdir(path: str) -> list[str]:
+        if path == str(folder) and not mode & 0o400:
+            raise PermissionError(13, "Permission denied", path)
+        return lists(path)
+
+    def lstat(path: str) -> os.stat_result:
+        if os.path.dirname(path) == str(folder) and not mode & 0o100:
+            raise PermissionError(13, "Permission denied", path)
+        return stats(path)
+
+    def access(path: str, wanted: int) -> bool:
+        return bool(mode & 0o400) if path == str(folder) else may(path, wanted)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr(os, "lstat", lstat)
+    monkeypatch.setattr(os, "access", access)
