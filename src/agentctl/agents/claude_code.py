@@ -45,7 +45,7 @@ from agentctl.model import (
     Supervisor,
     Tokens,
 )
-from agentctl.stores import Torn, modified_since, moment, names, read_json, text_or_none, whole_number
+from agentctl.stores import Opened, Torn, modified_since, moment, names, read_json, text_or_none, whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -350,9 +350,10 @@ class Store:
 
     def _read_record(self, id: str, path: str, parent: str | None, *, tokens: bool) -> Record:
         try:
-            tail, head = read_tail(path, sidechain=parent is not None), read_head(path)
+            with Opened(path) as file:
+                tail, head = read_tail(file, sidechain=parent is not None), read_head(file)
+                updated_at = tail.updated_at or os.fstat(file.fd).st_mtime
             spent, cost = spent_in(path, id, tail.cost_usd) if tokens else (None, tail.cost_usd)
-            modified = os.stat(path).st_mtime
         except OSError as error:
             self.problems.append(Problem(NAME, reason_of(error), path))
             return Record(NAME, id, self.root, UNKNOWN, reason_of(error), path=path, parent=parent)
@@ -376,7 +377,7 @@ class Store:
             prompt=head.prompt,
             version=tail.version,
             started_at=head.started_at,
-            updated_at=tail.updated_at or modified,
+            updated_at=updated_at,
             tokens=spent,
             cost_usd=cost,
             parent=parent,
