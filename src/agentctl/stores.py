@@ -370,9 +370,11 @@ def is_session_id(text: str) -> bool:
     its store, be taken for an option, or play tricks on a terminal is none."""
     return (
         0 < len(text) <= ID_LENGTH
-        and text.isprintable()
+        and text.isprintable()  # so that its only whitespace can be a blank
         and not text.startswith(("-", "."))
-        and not any(char in "/\\" or char.isspace() for char in text)
+        and "/" not in text
+        and "\\" not in text
+        and " " not in text
     )
 
 
