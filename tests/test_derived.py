@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agentctl.model import Answer
+    from agentctl.stores import Opened
 
 CLAUDE = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*.jsonl"))
 CODEX = sorted(FIXTURES.glob("codex/*/codex_home/sessions/*/*/*/*.jsonl"))
@@ -83,13 +84,13 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The transcripts that are opened from now on."""
     seen: list[str] = []
     for module in (claude_transcript, codex_rollout):
-        real: Callable[..., Any] = module.lines_backward
+        real: Callable[..., Any] = module.Backward
 
-        def counting(path: str, *rest: Any, real: Callable[..., Any] = real, **named: Any) -> Any:
-            seen.append(path)
-            return real(path, *rest, **named)
+        def counting(file: Opened, *rest: Any, real: Callable[..., Any] = real, **named: Any) -> Any:
+            seen.append(file.path)
+            return real(file, *rest, **named)
 
-        monkeypatch.setattr(module, "lines_backward", counting)
+        monkeypatch.setattr(module, "Backward", counting)
     return seen
 
 

@@ -40,6 +40,8 @@ from tests.fuzz.targets import TARGETS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agentctl.stores import Opened
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 ROOT = Path(__file__).parents[1]
@@ -186,9 +188,9 @@ def test_what_no_query_may_do_is_seen(
 ) -> None:
     real = claude_transcript.read_head
 
-    def read_head(path: str) -> claude_transcript.Head:
-        does(path)
-        return real(path)
+    def read_head(file: Opened) -> claude_transcript.Head:
+        does(file.path)
+        return real(file)
 
     monkeypatch.setattr(claude_code, "read_head", read_head)
     assert word in seen_in("claude transcript", tmp_path, "it did: ")
@@ -197,7 +199,7 @@ def test_what_no_query_may_do_is_seen(
 def test_a_store_that_hangs_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "THREADED", 1.0)
     monkeypatch.setattr(asking, "PATIENCE", 0.2)
-    monkeypatch.setattr(claude_code, "read_head", lambda path: time.sleep(1.0))
+    monkeypatch.setattr(claude_code, "read_head", lambda file: time.sleep(1.0))
     seen_in("claude transcript", tmp_path, "it hangs")
 
 

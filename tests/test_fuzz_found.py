@@ -258,7 +258,8 @@ def test_of_calls_without_an_end_the_newest_are_kept(tmp_path: Path) -> None:
     call = {"type": "function_call", "name": "exec_command"}
     lines = [{"type": "response_item", "payload": {**call, "call_id": str(number)}} for number in range(3000)]
     seeds.put(tmp_path / "rollout", [{"type": "event_msg", "payload": {"type": "task_started"}}, *lines])
-    pending = codex_rollout.read_tail(str(tmp_path / "rollout")).pending
+    with stores.Opened(str(tmp_path / "rollout")) as file:
+        pending = codex_rollout.read_tail(file).pending
     assert (pending[0][0], pending[-1][0], len(pending)) == ("2000", "2999", codex_rollout.MOST_PENDING)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agentctl.agents import claude_code, claude_transcript, codex, codex_rollout
 from agentctl.model import DONE, UNKNOWN, WAITING, WORKING, Details, Link, Process, ProcessKey, Record
 from agentctl.processes import Processes
+from agentctl.stores import Opened
 from tests.worlds import FIXTURES
 
 if TYPE_CHECKING:
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
 EVIDENCE = FIXTURES / "lab-evidence"
 
 
+def tail_of(module: Any, name: str) -> Any:
+    with Opened(str(EVIDENCE / name)) as file:
+        return module.read_tail(file)
+
+
 def test_an_answer_that_stands_before_its_prompt_ends_the_turn() -> None:
     """Claude Code 2.1.197, first turn of an interactive session, a fast answer: the prompt is written last."""
-    tail = claude_transcript.read_tail(str(EVIDENCE / "claude-2.1.197-answer-before-its-prompt.jsonl"))
+    tail = tail_of(claude_transcript, "claude-2.1.197-answer-before-its-prompt.jsonl")
     assert (tail.turn, tail.model) == (DONE, "claude-opus-4-8")
 
 
 def test_a_question_that_stands_before_its_prompt_is_pending() -> None:
-    tail = claude_transcript.read_tail(str(EVIDENCE / "claude-2.1.197-question-before-its-prompt.jsonl"))
+    tail = tail_of(claude_transcript, "claude-2.1.197-question-before-its-prompt.jsonl")
     assert (tail.turn, tail.pending) == (WORKING, "AskUserQuestion: Which colour?")
 
 
@@ -49,12 +55,12 @@ def test_claude_asks_the_program_that_runs_it(tool: str, turn: str, waiting_for:
 
 @pytest.mark.parametrize("version", ["2.1.197", "2.1.325"])
 def test_claude_refused_a_command(version: str) -> None:
-    tail = claude_transcript.read_tail(str(EVIDENCE / f"claude-{version}-refused.jsonl"))
+    tail = tail_of(claude_transcript, f"claude-{version}-refused.jsonl")
     assert (tail.turn, tail.refused) == (DONE, 1)
 
 
 def test_codex_refused_a_command() -> None:
-    tail = codex_rollout.read_tail(str(EVIDENCE / "codex-0.166.0-refused.jsonl"))
+    tail = tail_of(codex_rollout, "codex-0.166.0-refused.jsonl")
     assert (tail.turn, tail.reason) == (DONE, "its last turn is complete; 1 tool call was refused")
 
 

@@ -38,6 +38,25 @@ def test_one_that_waits_is_given_up_on_and_the_others_are_not(
     assert stuck.unread is not None and well.unread is None
 
 
+class Working(Errand):
+    """Has worked so much when it is looked at."""
+
+    def __init__(self, *seen: int) -> None:
+        super().__init__()
+        self.seen = list(seen)
+
+    def worked(self) -> int:
+        return self.seen.pop(0)
+
+
+@pytest.mark.parametrize("seen", [(0,), (1, 2, 5, 5), (3, 3)])
+def test_the_next_one_starts_when_one_works_no_more(seen: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "HEAD_START", 0.0)
+    errand = Working(*seen)
+    readings.wait_while_it_works(errand, readings.Done())
+    assert errand.seen == []
+
+
 def void(_: object) -> None:
     pass
 

@@ -8,11 +8,14 @@ import random
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentctl.agents import claude_transcript, codex_rollout
+from agentctl.stores import Opened
 from tests.demo_home import TIMEOUT, Home
 from tests.worlds import FIXTURES
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 CLAUDE = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*.jsonl"))
 CODEX = sorted(FIXTURES.glob("codex/*/codex_home/sessions/*/*/*/*.jsonl"))
+CLAUDE_SEEN = sorted(FIXTURES.glob("lab-evidence/claude*.jsonl"))
+CODEX_SEEN = sorted(FIXTURES.glob("lab-evidence/codex*.jsonl"))
 SUBAGENTS = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*/subagents/*.jsonl"))
 
 COUNTING = """\
@@ -156,19 +161,74 @@ def test_passing_over_calls_and_results_changes_nothing_that_is_read(
     passed = [0]
     real = claude_transcript.adds_nothing
 
-    def counting(line: bytes, tail: claude_transcript.Tail) -> bool:
-        found = real(line, tail)
+    def counting(*given: Any) -> bool:
+        found = real(*given)
         passed[0] += found
         return found
 
     for number in range(60):
         path = tmp_path / f"{number}.jsonl"
-        path.write_bytes(mutated([*CLAUDE, *SUBAGENTS], chance))
+        path.write_bytes(mutated([*CLAUDE, *SUBAGENTS, *CLAUDE_SEEN], chance))
         for sidechain in (False, True):
-            monkeypatch.setattr(claude_transcript, "adds_nothing", counting)
-            brief = claude_transcript.read_tail(str(path), sidechain=sidechain)
-            monkeypatch.setattr(claude_transcript, "adds_nothing", lambda line, tail: False)
-            assert claude_transcript.read_tail(str(path), sidechain=sidechain) == brief
-        path.write_bytes(mutated(CODEX, chance))
-        assert codex_rollout.read_tail(str(path)) == codex_rollout.walk_back(str(path), brief=False)
+            with Opened(str(path)) as file:
+                monkeypatch.setattr(claude_transcript, "adds_nothing", counting)
+                brief = claude_transcript.read_tail(file, sidechain=sidechain)
+                monkeypatch.setattr(claude_transcript, "adds_nothing", lambda *given: False)
+                assert claude_transcript.read_tail(file, sidechain=sidechain) == brief
+        path.write_bytes(mutated([*CODEX, *CODEX_SEEN], chance))
+        with Opened(str(path)) as file:
+            brief_rollout = codex_rollout.read_tail(file)
+            with monkeypatch.context() as patch:
+                patch.setattr(codex_rollout, "passable", lambda *given: None)
+                assert codex_rollout.walk_back(file, brief=False) == brief_rollout
     assert passed[0] > 0
+
+
+REFUSING = st.sampled_from(
+    [*claude_transcript.REFUSED_MARKS, "fine", 'he said "is_error":true', "\\", "\n" * 30, "x" * 3000, "\U0001f600"]
+)
+SAID = st.lists(REFUSING, max_size=3).map(" ".join)
+ERRORS = st.sampled_from([{}, {"is_error": False}, {"is_error": True}])
+BLOCKS = st.builds(
+    lambda text, error, last: {"type": "tool_result", "content": text, **error, **last},
+    SAID,
+    ERRORS,
+    st.sampled_from([{}, {"tool_use_id": "t"}]),
+)
+OWN = st.fixed_dictionaries(
+    {},
+    optional={
+        "toolUseResult": SAID | st.fixed_dictionaries({"stdout": SAID, "is_error": st.booleans()}),
+        "toolDenialKind": st.sampled_from(["user-rejected", ""]),
+        "permissionDecision": st.sampled_from([{"decision": "accept", "source": "config"}, {"decision": "reject"}]),
+        "cwd": st.just("/" + "long/" * 50),
+    },
+)
+
+
+@settings(deadline=None)
+@given(blocks=st.lists(BLOCKS, min_size=1, max_size=3), own=OWN, spaced=st.booleans())
+def test_no_refused_call_of_claude_is_passed_over(blocks: list[Any], own: dict[str, Any], spaced: bool) -> None:
+    record = {"parentUuid": None, "type": "user", "message": {"role": "user", "content": blocks}, **own}
+    line = json.dumps(record, separators=None if spaced else (",", ":")).encode()
+    around = b"x\n" + line + b"\n" + b'"is_error":true'
+    may_be = claude_transcript.may_be_refused(around, 2, 2 + len(line))
+    assert may_be or not claude_transcript.refusal(record)
+    if not own and not spaced and list(blocks[0].items())[2:] in ([], [("is_error", False)]) and len(blocks) == 1:
+        assert not may_be  # nearly all of them are like this
+
+
+@settings(deadline=None)
+@given(
+    before=st.sampled_from(["", "\U0001f600" * 150, '"' * 180, "x" * 190, "x" * 200]),
+    mark=st.sampled_from([*codex_rollout.REFUSED_MARKS, "done"]),
+    after=st.sampled_from(["", "x" * 5000]),
+    late=st.booleans(),
+)
+def test_no_refused_call_of_codex_is_passed_over(before: str, mark: str, after: str, late: bool) -> None:
+    payload = {"type": "function_call_output", **({"id": "x" * 500} if late else {}), "output": before + mark + after}
+    record = {"type": "response_item", "payload": payload}
+    line = json.dumps(record, separators=(",", ":")).encode()
+    passed = codex_rollout.passable(b"x\n" + line, 2, 2 + len(line), True) is not None
+    assert not (passed and codex_rollout.is_refusal(payload))
+    assert passed or mark != "done"

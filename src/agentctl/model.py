@@ -22,6 +22,8 @@ CLOSED_TURNS = (DONE, FAILED, INTERRUPTED)
 
 PROCESS_WORDS = (ALIVE, GONE, UNKNOWN)
 TURN_WORDS = (WORKING, WAITING, IDLE, DONE, FAILED, INTERRUPTED, UNKNOWN)
+ALIVE_WORDS = {WORKING: "running", WAITING: "waiting", IDLE: "idle"}
+GONE_WORDS = {DONE: "done", FAILED: "failed", INTERRUPTED: "stopped"}
 STATUS_WORDS = ("waiting", "running", "idle", "alive", "unknown", "failed", "stopped", "done")
 
 # What a process is to its agent. Only an agent, or a spare that its daemon's roster names, can be on a session.
@@ -44,7 +46,12 @@ class Value:
             cls._defaults = {name: getattr(cls, name) for name in cls._fields if hasattr(cls, name)}
 
         def __init__(self, *values: object, **named: object) -> None:
-            own = {**self._defaults, **dict(zip(self._fields, values, strict=False)), **named}
+            if len(named) == len(self._fields) and tuple(named) == self._fields:
+                own = named  # all of them in order, as where thousands are made: not copied again
+            else:
+                own = self._defaults.copy()
+                own.update(zip(self._fields, values, strict=False))
+                own.update(named)
             if len(own) != len(self._fields) or len(values) > len(own):
                 raise TypeError(f"{type(self).__name__} takes {self._fields}, not {values} and {named}")
             object.__setattr__(self, "__dict__", own)  # a quarter less than filling the one that is there
@@ -400,10 +407,8 @@ class Answer(Value):
 def status_word(process: str, turn: str) -> str:
     """The one word for people, from the two axes (docs/architecture.md has the table)."""
     if process == ALIVE:
-        return {WORKING: "running", WAITING: "waiting", IDLE: "idle"}.get(turn, "alive")
-    if process == GONE:
-        return {DONE: "done", FAILED: "failed", INTERRUPTED: "stopped"}.get(turn, "unknown")
-    return "unknown"
+        return ALIVE_WORDS.get(turn, "alive")
+    return GONE_WORDS.get(turn, "unknown") if process == GONE else "unknown"
 
 
 def terminal_of(tty: int) -> dict[str, str | None] | None:

@@ -57,11 +57,14 @@ class Errand:
     def pace(self) -> int:
         """Grows while it gets on: with what it has done, and with the time that its thread was given. On a machine that
         is too busy even a single step takes long; a thread that waits for a dead mount is given none."""
+        return self.progress + self.worked()
+
+    def worked(self) -> int:
         try:
             worked = time.clock_gettime(self.clock) if self.clock is not None else 0.0
         except OSError:
             worked = 0.0  # the thread has ended
-        return self.progress + int(min(worked, MOST_WORK) / WORK)
+        return int(min(worked, MOST_WORK) / WORK)
 
 
 class Reading(Errand):
@@ -295,16 +298,19 @@ class Done:
     def is_set(self) -> bool:
         return not self._lock.locked()
 
-    def wait(self, seconds: float) -> None:
-        if self._lock.acquire(timeout=seconds):
+    def wait(self, seconds: float) -> bool:
+        """Is it set, by then?"""
+        if over := self._lock.acquire(timeout=seconds):
             self._lock.release()
+        return over
 
 
 def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
     """Run each job in a thread of its own: one that makes no progress for a while is left behind and named.
 
-    Each has a moment for itself before the next one starts. Stores that answer at once are so read one after the other,
-    which costs less than threads that take the interpreter from each other with every system call.
+    Each has a moment for itself before the next one starts, and as long as it works and does not wait. So stores that
+    answer at once are read one after the other, which costs less than threads that take the interpreter from each other
+    with every system call.
     """
     running: dict[Errand, tuple[Done, int, float]] = {}  # its end, its pace at that moment
     waiting = list(reversed(jobs))
@@ -315,7 +321,7 @@ def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
             errand.clock = None  # that of its last thread has ended
             running[errand] = done, errand.pace(), time.monotonic()
             start_new_thread(guarded, (errand, run, done))
-            done.wait(HEAD_START)
+            wait_while_it_works(errand, done)
         else:
             next(iter(running.values()))[0].wait(GLANCE)
         for errand, (done, pace, since) in list(running.items()):
@@ -327,6 +333,12 @@ def in_parallel(jobs: Sequence[tuple[Errand, Callable[[], None]]]) -> None:
             elif now - since >= STALL:
                 errand.stalled, errand.unread = True, f"its store did not answer within {STALL:g} s"
                 del running[errand]
+
+
+def wait_while_it_works(errand: Errand, done: Done) -> None:
+    before = 0
+    while not done.wait(HEAD_START) and (worked := errand.worked()) != before:
+        before = worked
 
 
 def guarded(errand: Errand, run: Callable[[], None], done: Done) -> None:

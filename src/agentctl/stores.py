@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    Span = tuple[bytes, int, int]  # a block, and where a line begins and ends in it
+
 CHUNK = 64 * 1024
 FIRST_CHUNK = 8 * 1024  # of a beginning: what is looked for there mostly is in its first lines
 BLOCK = 1024 * 1024  # where a whole file is looked through
@@ -118,65 +120,98 @@ def is_too_deep(value: object, brackets: int) -> bool:
     return True
 
 
+class Opened:
+    """A file of lines that is open: its end and its beginning are read with one opening."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fd = open_regular(path)
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+
 def lines_backward(path: str, limit: int, end: int | None = None, *, tell: bool = False) -> Iterator[bytes]:
     """The lines of a file (or of its first `end` bytes) from the last to the first, reading at most `limit` bytes.
 
     An unfinished last line (no newline yet) is given as it is: decode() says whether it is whole. With `tell`, a line
     that is too long is given as TOO_LONG, and so is the rest of the file where the limit was reached.
     """
-    fd = open_regular(path)
-    try:
-        position = os.fstat(fd).st_size if end is None else end
-        pieces: list[bytes] = []  # of the line that reaches back over chunks, last piece first
+    with Opened(path) as file:
+        for block, begin, after in Backward(file, limit, end, tell=tell):
+            yield block if block is TOO_LONG else block[begin:after]
+
+
+class Backward:
+    """The same lines, each as a place in the block that was read: most of them are looked at and not taken out.
+
+    Who knows that he can pass over some lines sets `after` to the end of the next one that he wants.
+    """
+
+    def __init__(self, file: Opened, limit: int, end: int | None = None, *, tell: bool = False) -> None:
+        self._fd, self._limit, self._tell = file.fd, limit, tell
+        self._position = os.fstat(file.fd).st_size if end is None else end
+        self.block = b""
+        self.after = 0  # the end of what was not given yet of this block
+
+    def __iter__(self) -> Iterator[Span]:
+        pieces: list[bytes] = []  # of the line that reaches back over blocks, last piece first
         length = 0
-        while position > 0 and limit > 0:
-            size = min(CHUNK, position, limit)
-            position -= size
-            limit -= size
-            data = os.pread(fd, size, position)
-            if len(data) < size:
+        while self._position > 0 and self._limit > 0:
+            size = min(CHUNK, self._position, self._limit)
+            self._position -= size
+            self._limit -= size
+            block = self.block = os.pread(self._fd, size, self._position)
+            if len(block) < size:
                 pieces, length = [], 0  # the file has shrunk: what was read behind here is no part of it any more
-            *whole, rest = reversed(data.split(b"\n"))
-            for line in whole:
-                length += len(line)
-                if 0 < length <= LINE_LIMIT:
-                    yield line + b"".join(reversed(pieces))
-                elif length and tell:
-                    yield TOO_LONG
+            self.after = len(block)
+            while (newline := block.rfind(b"\n", 0, self.after)) >= 0:
+                after, self.after = self.after, newline
+                length += after - newline - 1
+                if length > LINE_LIMIT:
+                    if self._tell:
+                        yield TOO_LONG, 0, len(TOO_LONG)
+                elif pieces and length:
+                    yield b"".join((block[newline + 1 : after], *reversed(pieces))), 0, length
+                elif length:
+                    yield block, newline + 1, after
                 pieces, length = [], 0
-            length += len(rest)
+            length += self.after
             if length <= LINE_LIMIT:
-                pieces.append(rest)
+                pieces.append(block[: self.after])
             else:
                 pieces = []  # too long to keep: its length tells
-        if position == 0 and 0 < length <= LINE_LIMIT:
-            yield b"".join(reversed(pieces))
-        elif tell and (length or position):
-            yield TOO_LONG
-    finally:
-        os.close(fd)
+        if self._position == 0 and 0 < length <= LINE_LIMIT:
+            yield b"".join(reversed(pieces)), 0, length
+        elif self._tell and (length or self._position):
+            yield TOO_LONG, 0, len(TOO_LONG)
 
 
-def lines_forward(path: str, limit: int, chunk: int | None = None) -> Iterator[bytes]:
+def lines_forward(file: str | Opened, limit: int, chunk: int | None = None) -> Iterator[bytes]:
     """The whole lines at the beginning of a file, at most `limit` bytes; `chunk` at a time, or little at first."""
+    if isinstance(file, str):
+        with Opened(file) as opened:
+            yield from lines_forward(opened, limit, chunk)
+        return
     size = chunk or FIRST_CHUNK
-    fd = open_regular(path)
-    try:
-        pieces: list[bytes] = []
-        length = 0
-        while limit > 0 and (data := os.read(fd, min(size, limit))):
-            limit -= len(data)
-            size = max(size, min(4 * size, CHUNK))
-            first, *others = data.split(b"\n")
-            length += len(first)
-            if length <= LINE_LIMIT:
-                pieces.append(first)
-            for line in others:
-                if length <= LINE_LIMIT and (whole := b"".join(pieces)):
-                    yield whole
-                pieces, length = [line], len(line)
-    finally:
-        os.close(fd)
+    position = 0
+    pieces: list[bytes] = []
+    length = 0
+    while limit > 0 and (data := os.pread(file.fd, min(size, limit), position)):
+        limit -= len(data)
+        position += len(data)
+        size = max(size, min(4 * size, CHUNK))
+        first, *others = data.split(b"\n")
+        length += len(first)
+        if length <= LINE_LIMIT:
+            pieces.append(first)
+        for line in others:
+            if length <= LINE_LIMIT and (whole := b"".join(pieces)):
+                yield whole
+            pieces, length = [line], len(line)
 
 
 def end_of_lines(path: str, limit: int) -> tuple[int, int]:
@@ -334,9 +369,11 @@ def is_session_id(text: str) -> bool:
     its store, be taken for an option, or play tricks on a terminal is none."""
     return (
         0 < len(text) <= ID_LENGTH
-        and text.isprintable()
+        and text.isprintable()  # so that its only whitespace can be a blank
         and not text.startswith(("-", "."))
-        and not any(char in "/\\" or char.isspace() for char in text)
+        and "/" not in text
+        and "\\" not in text
+        and " " not in text
     )
 
 

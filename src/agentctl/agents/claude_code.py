@@ -45,7 +45,7 @@ from agentctl.model import (
     Supervisor,
     Tokens,
 )
-from agentctl.stores import Torn, modified_since, moment, names, read_json, text_or_none, whole_number
+from agentctl.stores import Opened, Torn, modified_since, moment, names, read_json, text_or_none, whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ class Store:
         self.root = root
         self.problems: list[Problem] = []
         self._registered: dict[str, dict[str, Any]] = {}  # file name -> sessions/<pid>.json
+        self._directories: dict[str, list[str]] = {}  # session id -> where its processes say they work
         self._daemon: dict[str, Any] | None = None
         self._roster: dict[str, dict[str, Any]] = {}
         self._projects = Projects(NAME, root, self.problems)
@@ -135,12 +136,18 @@ class Store:
         os.listdir(self.root)  # an unreadable store is an error, not an empty one
         for name in names(f"{self.root}/sessions"):
             if file := self._registration(name):
-                self._registered[name] = file
+                self._register(name, file)
         self._daemon = self._read(f"{self.root}/daemon.lock")
         roster = self._read(f"{self.root}/daemon/roster.json") or {}
         workers = roster.get("workers")
         if isinstance(workers, dict):
             self._roster = {short: worker for short, worker in workers.items() if isinstance(worker, dict)}
+
+    def _register(self, name: str, file: dict[str, Any]) -> None:
+        self._registered[name] = file
+        id, cwd = file.get("sessionId"), file.get("cwd")
+        if isinstance(id, str) and isinstance(cwd, str):
+            self._directories.setdefault(id, []).append(cwd)
 
     def _registration(self, name: str) -> dict[str, Any] | None:
         stem, _, suffix = name.partition(".")  # <pid>.<hex>.key beside it is a secret
@@ -162,7 +169,7 @@ class Store:
             if name not in self._registered and (file := self._registration(name)):
                 pid, start = whole_number(file.get("pid")), whole_number(file.get("procStart"))
                 if pid is not None and start is not None and processes.find(pid, start):
-                    self._registered[name] = file
+                    self._register(name, file)
         links = (self._link(name, file, processes) for name, file in self._registered.items())
         return [link for link in links if link is not None]
 
@@ -287,11 +294,10 @@ class Store:
 
     def _transcript(self, id: str) -> str | None:
         """By the folder of its directory first; the folder name is lossy, so any folder may have it."""
-        for file in self._registered.values():
-            if file.get("sessionId") == id and isinstance(cwd := file.get("cwd"), str):
-                for folder in self._projects.folders_of(cwd):
-                    if os.path.lexists(f"{folder}/{id}.jsonl"):
-                        return f"{folder}/{id}.jsonl"
+        for cwd in self._directories.get(id, ()):
+            for folder in self._projects.folders_of(cwd):
+                if os.path.lexists(f"{folder}/{id}.jsonl"):
+                    return f"{folder}/{id}.jsonl"
         paths = self._projects.transcripts_of(id)
         return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)
 
@@ -320,9 +326,10 @@ class Store:
 
     def _read_record(self, id: str, path: str, parent: str | None, *, tokens: bool) -> Record:
         try:
-            tail, head = read_tail(path, sidechain=parent is not None), read_head(path)
+            with Opened(path) as file:
+                tail, head = read_tail(file, sidechain=parent is not None), read_head(file)
+                updated_at = tail.updated_at or os.fstat(file.fd).st_mtime
             spent, cost = spent_in(path, id, tail.cost_usd) if tokens else (None, tail.cost_usd)
-            modified = os.stat(path).st_mtime
         except OSError as error:
             self.problems.append(Problem(NAME, reason_of(error), path))
             return Record(NAME, id, self.root, UNKNOWN, reason_of(error), path=path, parent=parent)
@@ -346,7 +353,7 @@ class Store:
             prompt=head.prompt,
             version=tail.version,
             started_at=head.started_at,
-            updated_at=tail.updated_at or modified,
+            updated_at=updated_at,
             tokens=spent,
             cost_usd=cost,
             parent=parent,

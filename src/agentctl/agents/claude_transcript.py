@@ -7,11 +7,13 @@ file's age says anything. What counts is T: the last user or assistant record of
 from __future__ import annotations
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
-from agentctl.stores import TOO_LONG, amount, decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.stores import TOO_LONG, Backward, amount, decode, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from agentctl.stores import Opened, Span
 
 TAIL_LIMIT = 32 * 1024 * 1024  # to find T at all; normally the first 64 KB have it
 COMFORT_LIMIT = 512 * 1024  # for what is only nice to have once T is known
@@ -40,7 +42,17 @@ INTERESTING = (
 )
 BEGINNING = 512  # of a line: who wrote it, and what its first block is
 BRANCH = b'"gitBranch":"'
-REFUSAL_FIELDS = (b'"is_error":true', b'"is_error": true', b'"toolDenialKind"', b'"permissionDecision"')
+# Records without a place in the conversation, some of them long: nothing is looked for in them.
+BOOKKEEPING = tuple(
+    f'{{"type":"{kind}"'.encode()
+    for kind in "api-request api-request-blob api-request-shape file-history-snapshot mode permission-mode "
+    "queue-operation tools-used".split()
+)
+PARENT = b'{"parentUuid":'
+IS_ERROR = b'"is_error":'
+NO_ERROR = b'"is_error":false}]}'  # of the last result of a message
+ACCEPTED = b'"permissionDecision":{"decision":"accept"'
+OWN_FIELDS = 1024  # at the end of a line: the fields of the record itself
 NEWER_MARK = b'"atis-latch"'
 
 
@@ -75,7 +87,7 @@ class Head(Value):
     ai_title: str | None = None
 
 
-def read_tail(path: str, *, sidechain: bool = False) -> Tail:
+def read_tail(file: Opened, *, sidechain: bool = False) -> Tail:
     """Walk back from the end until T, the prompt of its turn and the last model are known.
 
     The lines of a first turn can stand in another order than they happened in (seen: the answer before its prompt). A
@@ -85,25 +97,32 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     decided = False  # T was found
     last = b""  # its uuid
     parents: dict[bytes, bytes] = {}  # uuid -> uuid of its parent, of the lines that were seen
+    below: frozenset[bytes] = frozenset()  # T, and what descends from it of the lines behind it
     anchored = False  # the last record that a model or a person wrote was found: end markers stand after it
     ended_with: set[str] = set()  # end markers after the anchor
     newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
     max_turns = False
     read = 0
-    passed: list[bytes] | None = []  # lines that were not looked into; None: each is, for one names T
-    for line in lines_backward(path, TAIL_LIMIT, tell=True):
-        if line is TOO_LONG and not decided:
+    passed: list[Span] | None = []  # lines that were not looked into; None: each is, for one descends from T
+    lines = Backward(file, TAIL_LIMIT, tell=True)
+    for data, begin, after in lines:
+        if data is TOO_LONG and not decided:
             return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
-        read += len(line) + 1
+        read += after - begin + 1
         if decided and read > COMFORT_LIMIT:
             break
-        if decided and passed is not None:
-            if line.rfind(last) >= 0 or last in parents.values():
-                parents.update(named for one in passed for named in parent_in(one))
-                passed = None
-            elif anchored and adds_nothing(line, tail):
-                passed.append(line)
-                continue
+        if passed is not None and anchored and has_context(tail) and adds_nothing(data, begin, after, tail, below):
+            rest, lines.after = lines.after, pass_over(lines, tail, below)
+            passed += (data, begin, after), (lines.block, lines.after + 1, rest)
+            read += rest - lines.after
+            continue
+        if decided and passed is not None and parent_at(data, begin, after) in below:
+            looked_at = (line for block, start, end in passed for line in block[start:end].split(b"\n"))
+            parents.update(named for line in looked_at for named in parent_in(line))
+            passed = None
+        if data.startswith(BOOKKEEPING, begin):
+            continue
+        line = data[begin:after]
         newer = newer or NEWER_MARK in line
         parents.update(parent_in(line))
         if not any(mark in line for mark in INTERESTING):
@@ -130,6 +149,7 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
             uuid = uuid_after(line, b'"uuid":"')
             if not decided or descends(uuid, last, parents):
                 tail, decided, last = judge_turn(undecided(tail), record, max_turns), True, uuid
+                below = frozenset(one for one in (last, *parents) if one == last or descends(one, last, parents))
             elif is_tool_result(record):
                 if tail.turn == DONE and refusal(record):
                     tail = tail._replace(refused=tail.refused + 1)
@@ -140,25 +160,67 @@ def read_tail(path: str, *, sidechain: bool = False) -> Tail:
     return tail._replace(orderly=orderly if decided else None)
 
 
-def adds_nothing(line: bytes, tail: Tail) -> bool:
+def has_context(tail: Tail) -> bool:
+    """Is all known that any record of a conversation tells? Its branch is looked for: not every directory has one."""
+    return not (tail.model is None or tail.cwd is None or tail.version is None or tail.updated_at is None)
+
+
+def pass_over(lines: Backward, tail: Tail, below: frozenset[bytes]) -> int:
+    """Behind which line of its block to go on."""
+    block, after = lines.block, lines.after
+    while (newline := block.rfind(b"\n", 0, after)) >= 0:
+        if not adds_nothing(block, newline + 1, after, tail, below):
+            break
+        after = newline
+    return after
+
+
+def adds_nothing(data: bytes, begin: int, after: int, tail: Tail, below: frozenset[bytes]) -> bool:
     """Once T is known, most of its turn are calls and results that need not be decoded: all they could still tell is
-    where it works, and that a call was refused."""
-    beginning = line[:BEGINNING]
-    if tail.model is None or tail.cwd is None or tail.version is None or tail.updated_at is None:
+    that a call was refused, that they happened after T (`below`), and their branch."""
+    if not data.startswith(PARENT, begin) or data[begin + 15 : begin + 51] in below:
         return False
-    if tail.branch is None and (at := line.rfind(BRANCH)) >= 0 and line[at + len(BRANCH) :][:1] != b'"':
+    if tail.branch is None and names_branch(data, begin, after):
         return False
-    if b'"role":"assistant"' in beginning:
+    early = begin + BEGINNING if begin + BEGINNING < after else after
+    if data.find(b'"role":"assistant"', begin, early) >= 0:
         return True
-    if b'"role":"user"' not in beginning or b'"tool_result"' not in beginning:
+    if data.find(b'"role":"user"', begin, early) < 0 or data.find(b'"tool_result"', begin, early) < 0:
         return False
-    return tail.turn != DONE or not any(line.rfind(mark) >= 0 for mark in REFUSAL_FIELDS)
+    return tail.turn != DONE or not may_be_refused(data, begin, after)
+
+
+def names_branch(data: bytes, begin: int, after: int) -> bool:
+    at = data.rfind(BRANCH, begin, after)
+    return at >= 0 and not data.startswith(b'"', at + len(BRANCH))
+
+
+def may_be_refused(data: bytes, begin: int, after: int) -> bool:
+    """Can this be the result of a call that was refused? Such a result is an error, and in newer versions the record
+    says so behind all that it holds. What a command wrote is half of nearly every transcript, so it is passed over
+    once at most, and its copy behind the message not at all."""
+    at = data.find(IS_ERROR, begin, after)
+    if at >= 0 and not data.startswith(NO_ERROR, at):
+        return True
+    own = max(begin, after - OWN_FIELDS)
+    if data.find(b'"toolDenialKind"', own, after) >= 0:
+        return True
+    at = data.find(b'"permissionDecision"', own, after)
+    return at >= 0 and not data.startswith(ACCEPTED, at)
 
 
 def parent_in(line: bytes) -> list[tuple[bytes, bytes]]:
     """(its uuid, that of its parent), where it has both."""
-    uuid, parent = uuid_after(line, b'"uuid":"'), uuid_after(line, b'"parentUuid":"')
+    uuid, parent = uuid_after(line, b'"uuid":"'), parent_at(line, 0, len(line))
     return [(uuid, parent)] if uuid and parent else []
+
+
+def parent_at(data: bytes, begin: int, after: int) -> bytes:
+    """The uuid of its parent, with which a record begins; empty where it has none."""
+    if data.startswith(PARENT, begin):
+        at = begin + len(PARENT)
+        return data[at + 1 : at + 37] if data.startswith(b'"', at) else b""
+    return uuid_after(data[begin:after], b'"parentUuid":"')
 
 
 def uuid_after(line: bytes, mark: bytes) -> bytes:
@@ -197,6 +259,8 @@ def is_anchor(record: dict[str, Any]) -> bool:
 
 def with_context(tail: Tail, record: dict[str, Any]) -> Tail:
     """Model, branch, directory and time: the newest record that has them wins."""
+    if has_context(tail) and tail.branch is not None:
+        return tail
     message = record.get("message")
     model = message.get("model") if isinstance(message, dict) else None
     return tail._replace(
@@ -317,10 +381,10 @@ def is_conversation(record: dict[str, Any]) -> bool:
     return not plain_text(record).lstrip().startswith(LOCAL_COMMAND_MARKS)
 
 
-def read_head(path: str) -> Head:
+def read_head(file: Opened) -> Head:
     """The first prompt, where and when."""
     head = Head()
-    for line in lines_forward(path, HEAD_LIMIT):
+    for line in lines_forward(file, HEAD_LIMIT):
         if not (b'"user"' in line or b'"ai-title"' in line or (head.started_at is None and b'"timestamp"' in line)):
             continue
         record = decode(line)

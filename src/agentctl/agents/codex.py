@@ -37,6 +37,7 @@ from agentctl.model import (
     Tokens,
 )
 from agentctl.stores import (
+    Opened,
     Torn,
     decode,
     lines_backward,
@@ -321,7 +322,8 @@ class Store:
 
     def _read_record(self, id: str, path: str, *, tokens: bool) -> Record:
         try:
-            tail, head = read_tail(path), read_head(path)
+            with Opened(path) as file:
+                tail, head = read_tail(file), read_head(file)
             spent = spent_in(path, id) if tokens else None
         except OSError as error:
             why = error.strerror or str(error)
@@ -377,8 +379,9 @@ class Store:
         for folder, name in self._rollouts():
             child = thread_of(name)
             path = f"{folder}/{name}"
-            if child and child > id and may_name(path, id) and read_head(path).parent == id:
-                found.append(child)
+            if child and child > id and may_name(path, id):
+                with Opened(path) as file:
+                    found += [child] if read_head(file).parent == id else []
         return sorted(found)
 
     def watched(self, id: str) -> Sequence[str]:

@@ -7,14 +7,17 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 from __future__ import annotations
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
-from agentctl.stores import TOO_LONG, decode, lines_backward, lines_forward, moment, read_bytes, text_or_none
+from agentctl.stores import TOO_LONG, Backward, decode, lines_forward, moment, read_bytes, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from agentctl.stores import Opened
+
 TAIL_LIMIT = 64 * 1024 * 1024
 HEAD_LIMIT = 1024 * 1024
+HEAD_CHUNK = 32 * 1024  # its first record holds the program's own instructions
 META_LIMIT = 64 * 1024
 
 INTERESTING = (
@@ -38,11 +41,15 @@ COUNTED = (
     "reasoning_output_tokens",
 )
 REFUSED_MARKS = ("reject command", "rejected by user")
+SAID = 200  # characters of an output that say so
+LONGEST_SAID = len(b'"output":"') + SAID * len(b"\\ud83d\\ude00")  # the same in a file, where all are escaped
 REFUSED_BYTES = tuple(mark.encode() for mark in REFUSED_MARKS)
 BEGINNING = 256  # of a line
 KIND = b'"payload":{"type":"'
+TYPES = (b'event_msg"', b'response_item"', b'turn_context"')
 KINDS = frozenset(mark[1:-1] for mark in INTERESTING)
 CALLED = frozenset(kind.encode() for kind in (*CALLS, *OUTPUTS))
+ANSWERED = frozenset(kind.encode() for kind in OUTPUTS)
 
 
 class Tail(Value):
@@ -79,13 +86,13 @@ def payload_of(line: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None
     return str(record.get("type")), payload, record
 
 
-def read_tail(path: str) -> Tail:
+def read_tail(file: Opened) -> Tail:
     """How the last turn stands. Once its end was seen, its calls and their outputs are not decoded: they matter only
     where that end turns out to be of another turn."""
-    return walk_back(path, brief=True) or walk_back(path, brief=False) or Tail()
+    return walk_back(file, brief=True) or walk_back(file, brief=False) or Tail()
 
 
-def walk_back(path: str, *, brief: bool) -> Tail | None:
+def walk_back(file: Opened, *, brief: bool) -> Tail | None:
     """Walk back to the last task_started, collecting what closed it and which calls got no output. None: with `brief`,
     something was passed over that would have been needed."""
     tail = Tail()
@@ -96,18 +103,17 @@ def walk_back(path: str, *, brief: bool) -> Tail | None:
     refused = 0
     started = False
     last_item: dict[str, Any] | None = None  # for rollouts of versions that kept no task_started
-    for line in lines_backward(path, TAIL_LIMIT, tell=True):
-        if line is TOO_LONG:
+    lines = Backward(file, TAIL_LIMIT, tell=True)
+    for data, begin, after in lines:
+        if data is TOO_LONG:
             return tail._replace(turn=UNKNOWN, reason="its last records are too long to be read")
         first_look = tail.updated_at is None
         if not first_look and last_item is not None:
-            what = kind_in(line)
-            if what not in KINDS if what else not any(mark in line for mark in INTERESTING):
+            ended = brief and bool(closed)
+            if (why := passable(data, begin, after, ended)) is not None:
+                passed = pass_over(lines, ended) or passed or why in CALLED
                 continue
-            if brief and closed and what in CALLED and not any(line.rfind(mark) >= 0 for mark in REFUSED_BYTES):
-                passed = True
-                continue
-        found = payload_of(line)
+        found = payload_of(data[begin:after])
         if found is None:
             continue
         kind, payload, record = found
@@ -143,17 +149,48 @@ def walk_back(path: str, *, brief: bool) -> Tail | None:
     return tail._replace(pending=tuple(reversed(pending)) if tail.turn == WORKING else ())
 
 
-def kind_in(line: bytes) -> bytes:
-    """What a line is, without decoding it: it stands in its beginning. Empty: not in the order that is known."""
-    beginning = line[:BEGINNING]
-    at = beginning.find(KIND)
-    return beginning[at + len(KIND) :].partition(b'"')[0] if at >= 0 else b""
+def pass_over(lines: Backward, ended: bool) -> bool:
+    """Pass over the lines of its block that need not be decoded. Were there calls or outputs among them?"""
+    block, after, calls = lines.block, lines.after, False
+    while (newline := block.rfind(b"\n", 0, after)) >= 0:
+        if (kind := passable(block, newline + 1, after, ended)) is None:
+            break
+        after, calls = newline, calls or kind in CALLED
+    lines.after = after
+    return calls
+
+
+def passable(data: bytes, begin: int, after: int, ended: bool) -> bytes | None:
+    """What a line is that need not be decoded; None for one that has to be. `ended`: the end of a turn was seen."""
+    early = begin + BEGINNING if begin + BEGINNING < after else after
+    at = data.find(KIND, begin, early)
+    if at >= 0:
+        kind = data[at + len(KIND) : early].partition(b'"')[0]
+        if kind in CALLED:
+            return kind if ended and not (kind in ANSWERED and may_be_refused(data, begin, after)) else None
+        return None if kind in KINDS else kind
+    if is_of_another_type(data, begin, early) or not any(data.find(mark, begin, after) >= 0 for mark in INTERESTING):
+        return b""
+    return None
+
+
+def is_of_another_type(data: bytes, begin: int, early: int) -> bool:
+    """Does a record say before its payload that it is none of those that tell of a turn?"""
+    at = data.find(b'"type":"', begin, early)
+    return at >= 0 and data.find(b'"payload"', begin, at) < 0 and not data.startswith(TYPES, at + len(b'"type":"'))
+
+
+def may_be_refused(data: bytes, begin: int, after: int) -> bool:
+    """Can this be an output that says that its command was not allowed to run? Only its beginning would say so."""
+    at = data.find(b'"output":"', begin, min(begin + BEGINNING, after))
+    end = min(at + LONGEST_SAID, after) if at >= 0 else after
+    return any(data.find(mark, begin, end) >= 0 for mark in REFUSED_BYTES)
 
 
 def is_refusal(payload: dict[str, Any]) -> bool:
     """An output that says that the command was not allowed to run."""
     output = payload.get("output")
-    return isinstance(output, str) and any(mark in output[:200] for mark in REFUSED_MARKS)
+    return isinstance(output, str) and any(mark in output[:SAID] for mark in REFUSED_MARKS)
 
 
 def with_context(tail: Tail, payload: dict[str, Any]) -> Tail:
@@ -204,10 +241,10 @@ def question_of(given: dict[str, Any]) -> str | None:
     return text_or_none(first.get("question")) if isinstance(first, dict) else None
 
 
-def read_head(path: str) -> Head:
+def read_head(file: Opened) -> Head:
     """session_meta, and the first prompt that a person wrote."""
     head = Head()
-    for line in lines_forward(path, HEAD_LIMIT):
+    for line in lines_forward(file, HEAD_LIMIT, HEAD_CHUNK):
         if head.id is not None and line.rfind(b'"user"') < 0:
             continue  # the program's own instructions are long
         found = payload_of(line)
