@@ -347,3 +347,11 @@ def test_a_message_without_an_end_is_not_collected(monkeypatch: pytest.MonkeyPat
 def test_a_deep_answer_is_no_answer() -> None:
     text = b"[" * 60_000
     assert connection(b"\x81\x7e" + struct.pack(">H", len(text)) + text)._message() == {}
+
+
+@pytest.mark.parametrize("place", [2**63, 2**200, 5])
+def test_a_place_in_a_log_that_no_file_has(tmp_path: Path, place: int) -> None:
+    """OverflowError: Python int too large to convert to C long."""
+    seeds.put(tmp_path / "log", b"x\n")
+    with open(tmp_path / "log", "rb") as file:
+        assert opencode_log.run_that_ends_at(file.fileno(), place) is None

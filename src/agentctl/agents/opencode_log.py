@@ -61,13 +61,13 @@ def read_trail(process: Process, path: str, processes: Processes) -> Trail | Non
     fd = open_regular(path)
     try:
         runs = {run_that_ends_at(fd, end) for end in ends}
+        run = runs.pop() if len(runs) == 1 else None
+        if run is None:
+            return None
         start = max(0, max(ends) - LIMIT)
-        data = os.pread(fd, max(ends) - start, start) if len(runs) == 1 else b""
+        data = os.pread(fd, max(ends) - start, start)
     finally:
         os.close(fd)
-    run = runs.pop()
-    if run is None or not data:
-        return None
     started = processes.started_at(process.key)
     return read_lines(path, run, data, whole=start == 0, started=started)
 
@@ -113,6 +113,8 @@ class Tail:
 
 def run_that_ends_at(fd: int, end: int) -> str | None:
     """The run of the line that ends at this place; None if no line ends here: the file was cut or written over."""
+    if end > os.fstat(fd).st_size:
+        return None
     start = max(0, end - LINE_LIMIT)
     data = os.pread(fd, end - start, start)
     if len(data) != end - start or not data.endswith(b"\n"):
