@@ -30,6 +30,7 @@ from tests.soak.world import Line, Lost, patiently
 from tests.torture.handles import Handle, WorldError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -194,6 +195,9 @@ class CodexLife(Standin):
         self.do("complete", error={"message": "no model"} if how == FAILED else None)
 
 
+LATE = 0.6  # seconds: long enough to be asked about meanwhile
+
+
 class OpenCodeLife(Standin):
     """All sessions are in one database, and no file names a process: its lines in the log that all of them share do."""
 
@@ -238,12 +242,21 @@ class OpenCodeLife(Standin):
             self.turn, self.last = IDLE, INTERRUPTED if self.turn in UNDER_WAY else self.last
 
     def prompt(self) -> None:
-        with self.becoming(WORKING):
+        with self.becoming(WORKING), contextlib.ExitStack() as then:
             if not self.begun:
                 self.timeline.may_be(time.monotonic(), Truth(ALIVE, IDLE))  # begun, a moment before its prompt
+                then.enter_context(self.late_log())
             self.begun = True
             self.do("prompt", text="please do it")
             self.do("step")
+
+    @contextlib.contextmanager
+    def late_log(self) -> Iterator[None]:
+        """No log names its session for some moments, in which nobody but us can end it."""
+        self.hold_log(True)
+        yield
+        time.sleep(LATE)
+        self.hold_log(False)
 
     def call(self) -> None:
         with self.touched():

@@ -245,7 +245,7 @@ def by_hand(stage: Stage, life: Life, words: list[str], at_pid: int | None, **en
         assert life.popen is not None
         start = ticks_of(life.popen.pid)
         life.has_process(life.popen.pid, start or 0, stage.watcher, life.popen)
-        patiently(f"{life.id} at its prompt", lambda: life.says() == "idle" or life.died_at is not None)
+        patiently(f"{life.id} at its prompt", lambda: is_at_its_prompt(life) or life.died_at is not None)
         life.turn = IDLE
     else:
         assert isinstance(life, Standin)
@@ -263,6 +263,11 @@ def by_hand(stage: Stage, life: Life, words: list[str], at_pid: int | None, **en
                 life.open()
     life.expected = life.ends()
     life.is_settled()
+
+
+def is_at_its_prompt(life: DemoLife) -> bool:
+    """It says so a moment before it takes keys one by one; an end of input that was typed until then would be lost."""
+    return life.says() == "idle" and not termios.tcgetattr(life.terminal)[3] & termios.ICANON
 
 
 def reopen(stage: Stage, life: Standin, words: list[str]) -> None:
