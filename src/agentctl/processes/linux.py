@@ -95,15 +95,20 @@ def parse_stat(data: bytes, boot: str) -> Process | None:
     """One row, or None for a kernel thread, and where it ended while it was read. comm may hold spaces, brackets and
     newlines: take the last ')'. Raises ValueError."""
     opening, closing = data.find(b"("), data.rfind(b")")
-    fields = data[closing + 2 :].split()
-    if opening < 0 or len(fields) < 20 or whole(fields[6]) & KERNEL_THREAD:
+    fields = data[closing + 2 :].split(None, 20)
+    if opening < 0 or len(fields) < 20:
         return None
-    pid = whole(data[:opening].strip())
+    # Thousands of these are read: all numbers are looked at together.
+    words = (data[:opening].strip(), fields[1], fields[4].removeprefix(b"-"), fields[6], fields[19])
+    if not b"".join(words).isdigit() or max(map(len, words)) > DIGITS:
+        raise ValueError(f"not the numbers of the kernel: {data[:200]!r}")
+    pid, parent, tty, flags, start = map(int, words)
+    if flags & KERNEL_THREAD:
+        return None
     state = chr(fields[0][0])
     dead = state in "ZXx" and not (state == "Z" and has_living_thread(pid))
     comm = data[opening + 1 : closing].decode(errors="replace")
-    tty = whole(fields[4].removeprefix(b"-"))
-    return Process(ProcessKey(boot, pid, whole(fields[19])), whole(fields[1]), comm, state, dead, tty)
+    return Process(ProcessKey(boot, pid, start), parent, comm, state, dead, tty)
 
 
 def whole(word: bytes) -> int:
