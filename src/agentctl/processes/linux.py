@@ -46,6 +46,12 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         if row is not None:
             rows.append(row)
     mounts = Mounts()
+    programs: dict[int, Details] = {}
+
+    def read_program(process: Process) -> Details:
+        programs[process.pid] = program(process)
+        return programs[process.pid]
+
     return Processes(
         boot,
         rows,
@@ -53,7 +59,9 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         boot_time=time.time() - time.clock_gettime(time.CLOCK_BOOTTIME),
         ticks_per_second=TICKS_PER_SECOND,
         hidden=f"{unseen} entries of {PROC} could not be read" if unseen else mounts.hidepid(),
-        read_details=lambda process: details(process, env_names),
+        read_details=lambda process: details(process, env_names, programs.get(process.pid)),
+        read_program=read_program,
+        still=still_has_its_pid,
         locks=flocks(),
         lock_identity=mounts.identity,
         absent=absent,
@@ -150,11 +158,17 @@ def absent(pid: int) -> bool:
     return False
 
 
-def details(process: Process, env_names: frozenset[str]) -> Details | None:
+def program(process: Process) -> Details:
+    return Details(argv=strings(f"{PROC}/{process.pid}/cmdline"), exe=link(f"{PROC}/{process.pid}/exe"))
+
+
+def details(process: Process, env_names: frozenset[str], known: Details | None = None) -> Details | None:
+    """`known`: its program, as it was read before."""
     base = f"{PROC}/{process.pid}"
+    runs = known or program(process)
     found = Details(
-        argv=strings(f"{base}/cmdline"),
-        exe=link(f"{base}/exe"),
+        argv=runs.argv,
+        exe=runs.exe,
         cwd=link(f"{base}/cwd"),
         env=environment(f"{base}/environ", env_names),
         **identities(f"{base}/status"),  # type: ignore[arg-type]
