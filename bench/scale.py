@@ -32,8 +32,8 @@ BARE_NAME = "python -I -c pass"
 BARE = [sys.executable, "-I", "-c", "pass"]
 IMPORTS = [
     sys.executable, "-I", "-c",
-    "from agentctl.agents import load_all; from agentctl.cli import list, load; import argparse, agentctl.launched; "
-    "import agentctl.retention, agentctl.processes.linux, sqlite3; from agentctl.agents import opencode_db; load_all()",
+    "from agentctl.agents import load_all, opencode_db, opencode_log; from agentctl.cli import list; load_all(); "
+    "import agentctl.launched, agentctl.retention, agentctl.processes.linux; opencode_db.sqlite()",
 ]  # fmt: skip
 
 

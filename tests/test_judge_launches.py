@@ -92,7 +92,7 @@ def test_rows(name: str) -> None:
 
 def test_a_session_carries_its_newest_launch() -> None:
     older = launched(5, lives=False)
-    newer = older._replace(launch=older.launch._replace(id="launch2", created_at=30.0, group="h"))
+    newer = older._replace(record=older.launch._replace(id="launch2", created_at=30.0, group="h"))
     found = one(rec(DONE), older, newer)
     assert (found.launch_id, found.group) == ("launch2", "h")
 

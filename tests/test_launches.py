@@ -209,6 +209,20 @@ def test_a_damaged_record_is_a_problem_and_never_a_crash(
     assert isinstance(launches.read(broken.id, env), Problem)
 
 
+def test_a_record_that_is_not_taken_apart_says_the_same_as_the_launch(env: dict[str, str]) -> None:
+    for more in ({"session_id": "s-1"}, {"one_shot": False}, {"headless": False}, {"headless": False, "one_shot": 1}):
+        reserved = launches.reserve(env)
+        write(reserved, facts(reserved.id, **more))
+        launches.note_session(reserved.folder, "noted")
+    records, problems = launches.read_records(env)
+    found = launches.read_all(env)
+    assert found == ([one.launch for one in records], problems) and len(records) == 4
+    for one in records:
+        for name in ("agent", "child", "path", "session_id", "one_shot"):
+            assert getattr(one, name) == getattr(one.launch, name)
+    assert sorted(str(one.session_id) for one in records) == ["None", "noted", "noted", "s-1"]
+
+
 def test_what_stands_in_the_place_of_a_record(env: dict[str, str]) -> None:
     whole, fifo, folder, loop, empty = (launches.reserve(env) for _ in range(5))
     write(whole, facts(whole.id))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentctl.model import Process, ProcessKey
 from agentctl.processes import Processes, linux
@@ -29,6 +32,43 @@ def test_stat_with_a_hostile_comm(comm: str) -> None:
     assert linux.parse_stat(stat_line(comm), "boot") == Process(
         ProcessKey("boot", 7, 4711), parent=1, comm=comm, state="S", dead=False, tty=34817
     )
+
+
+NUMBERS = st.sampled_from([b"0", b"1", b"-1", b"4711", b"34817", b"9" * 20, b"9" * 21, b"x", b"1_0", b"+1", b"\xb2"])
+flags = st.sampled_from([b"0", b"4194304", str(linux.KERNEL_THREAD).encode(), b"?"])
+comms = st.sampled_from([b"sleep", b"a (b) c", b"", b")", b"\n1 (x) S 1"]) | st.binary(max_size=6)
+
+
+@given(st.lists(NUMBERS, min_size=22, max_size=52), flags, comms, st.sampled_from("SRTZXx"), st.integers(0, 60))
+def test_a_row_by_its_words_one_after_the_other(
+    words: list[bytes], flags: bytes, comm: bytes, state: str, cut: int
+) -> None:
+    words[6] = flags
+    rest = [state.encode(), *words[1:]]
+    data = words[0] + b" (" + comm + b") " + b" ".join(rest[: len(rest) - cut if cut < 45 else None]) + b"\n"
+    threads = mock.patch.object(linux, "has_living_thread", lambda pid: pid % 2 == 0)
+    with threads:
+        try:
+            expected = one_after_the_other(data)
+        except ValueError:
+            with pytest.raises(ValueError, match="kernel"):
+                linux.parse_stat(data, "boot")
+        else:
+            assert linux.parse_stat(data, "boot") == expected
+
+
+def one_after_the_other(data: bytes) -> Process | None:
+    opening, closing = data.find(b"("), data.rfind(b")")
+    fields = data[closing + 2 :].split()
+    if opening < 0 or len(fields) < 20:
+        return None
+    numbers = [linux.whole(word) for word in (fields[1], fields[4].removeprefix(b"-"), fields[6], fields[19])]
+    pid, state = linux.whole(data[:opening].strip()), chr(fields[0][0])
+    if numbers[2] & linux.KERNEL_THREAD:
+        return None
+    dead = state in "Xx" or (state == "Z" and not linux.has_living_thread(pid))
+    comm = data[opening + 1 : closing].decode(errors="replace")
+    return Process(ProcessKey("boot", pid, numbers[3]), numbers[0], comm, state, dead, numbers[1])
 
 
 def test_stat_with_a_comm_that_is_not_utf8() -> None:

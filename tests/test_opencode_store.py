@@ -429,7 +429,7 @@ def test_a_store_that_nobody_works_in_is_not_even_opened(home: Home) -> None:
     home.session("ses_a", 10)
     code = (
         "import sys; from agentctl import sessions; answer = sessions.query(sessions.Scope());"
-        "print(answer.problems, 'sqlite3' in sys.modules, 'http.client' in sys.modules)"
+        "print(answer.problems, '_sqlite3' in sys.modules, 'http.client' in sys.modules)"
     )
     env = {**os.environ, **home.env}
     found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)

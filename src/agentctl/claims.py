@@ -39,8 +39,10 @@ def claim_all(agents: list[Agent], processes: Processes) -> list[Claimed]:
         likely = by_name.get(process.comm)
         if likely is None:
             likely = by_name[process.comm] = [agent for agent in agents if agent.looks_like(process.comm)]
-        details = processes.details(process) if likely else None
-        if likely and (details is None or details.argv is None):
+        if not likely or is_of_others(process, likely, processes):
+            continue
+        details = processes.details(process)
+        if details is None or details.argv is None:
             uid = details.uid if details else None
             if uid is None or uid == os.getuid():
                 # Shown once, though it may be of any of them.
@@ -49,12 +51,20 @@ def claim_all(agents: list[Agent], processes: Processes) -> list[Claimed]:
                 found += [Claimed(agent, process, Details(), AGENT, ours=shown, vague=True) for agent, shown in both]
             continue
         for agent in likely:
-            role = agent.claims(process, details) if details else None
-            if details and role is not None:
+            role = agent.claims(process, details)
+            if role is not None:
                 forked = is_fork(process, details, processes)
                 found.append(Claimed(agent, process, details, HELPER if forked else role))
                 break
     return found
+
+
+def is_of_others(process: Process, likely: list[Agent], processes: Processes) -> bool:
+    """By what it runs alone: most processes of a common name are. Then nothing more is read of it."""
+    program = processes.program(process)
+    if program is None or program.argv is None:
+        return False
+    return all(agent.claims(process, program) is None for agent in likely) and processes.still(process)
 
 
 def is_fork(process: Process, details: Details, processes: Processes) -> bool:

@@ -51,7 +51,7 @@ def judge(world: World) -> Judgement:
         if may_be_on_any(claim, held, world.processes):
             possible.setdefault(claim.agent, []).append(claim)
     supervisors = group((boss.agent, boss.id, boss) for boss in world.supervisors if world.processes.alive(boss.key))
-    launches = group((one.launch.agent, one.session_id, one) for one in world.launches if one.session_id)
+    launches = group((one.record.agent, one.session_id, one) for one in world.launches if one.session_id)
     started = group((one.launch.agent, key, one) for one in world.launches for key in one.agents)
 
     def case_of(name: Name, roots: set[str]) -> Case:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agentctl.claims import Claimed
-    from agentctl.model import Launch, Problem, Process, ProcessKey
+    from agentctl.model import Launch, Problem, Process, ProcessKey, Written
     from agentctl.processes import Processes
     from agentctl.readings import Reading
     from agentctl.world import World
@@ -29,11 +29,11 @@ FIRST_LINES = 4 * 1024
 def read(env: Mapping[str, str], located: list[Claimed], processes: Processes) -> tuple[list[Launched], list[Problem]]:
     """Every launch that is kept. After the process table: a launch that it does not have yet is of nothing that lives.
     How their processes ended comes later, of those that concern a session (`with_exits`)."""
-    kept, problems = launches.read_all(env)
+    kept, problems = launches.read_records(env)
     claimed = {one.process.key: one for one in located}
     found = []
     for launch in kept:
-        folder = os.path.dirname(launch.path or "")
+        folder = os.path.dirname(launch.path)
         found.append(
             Launched(
                 launch,
@@ -49,8 +49,8 @@ def with_exits(found: list[Launched], readings: list[Reading]) -> list[Launched]
     judged = {(reading.agent.NAME, id) for reading in readings for id in list(reading.records)}
     judged |= {(link.agent, link.id) for reading in readings for link in list(reading.links)}
     return [
-        one._replace(exits=tuple(launches.exits_in(os.path.dirname(one.launch.path or ""))))
-        if one.agents or (one.launch.agent, one.session_id) in judged
+        one._replace(exits=tuple(launches.exits_in(os.path.dirname(one.record.path or ""))))
+        if one.agents or (one.record.agent, one.session_id) in judged
         else one
         for one in found
     ]
@@ -72,7 +72,9 @@ def printed_in(folder: str, agent: str) -> str | None:
     return None
 
 
-def agents_of(launch: Launch, claimed: Mapping[ProcessKey, Claimed], processes: Processes) -> list[ProcessKey]:
+def agents_of(
+    launch: Launch | Written, claimed: Mapping[ProcessKey, Claimed], processes: Processes
+) -> list[ProcessKey]:
     """The process that was started, if it is an agent; else the agents that it runs as its wrapper. What an agent runs
     is not looked at: an agent below an agent is a tool of it."""
     first = child_of(launch, processes)
@@ -92,7 +94,7 @@ def agents_of(launch: Launch, claimed: Mapping[ProcessKey, Claimed], processes: 
     return found
 
 
-def child_of(launch: Launch, processes: Processes) -> Process | None:
+def child_of(launch: Launch | Written, processes: Processes) -> Process | None:
     """In another PID namespace it has another number there, and the same start."""
     if launch.child.boot != processes.boot:
         return None
@@ -116,10 +118,10 @@ def add_links(found: list[Launched], readings: list[Reading], located: list[Clai
     linked = {link.key for reading in readings for link in list(reading.links)}
     by_key = {one.process.key: one for one in located}
     for one in found:
-        launch = one.launch
-        if one.session_id is None or not (launch.headless and launch.one_shot):
+        if one.session_id is None or not one.agents:
             continue
-        for key in one.agents:
+        launch = one.launch
+        for key in one.agents if launch.headless and launch.one_shot else ():
             claimed = by_key[key]
             chosen = launch.session_id is not None
             if key in linked or (chosen and one.session_id not in (claimed.details.argv or ())):

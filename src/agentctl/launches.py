@@ -19,7 +19,7 @@ from itertools import islice
 
 from agentctl import stores
 from agentctl.errors import NotFound, Refused
-from agentctl.model import Exit, Launch, Problem, ProcessKey, Value
+from agentctl.model import Exit, Launch, Problem, ProcessKey, Value, Written
 from agentctl.private import make_private, not_ours
 from agentctl.stores import amount, moment, text_or_none, whole_number
 
@@ -38,9 +38,6 @@ ID_TRIES = 100
 EXITS_LIMIT = 4 * 1024 * 1024  # from the end of the file; a line is about 250 bytes
 GROUPS_SHOWN = 20
 MOST_EXITS = 20_000
-TEXTS = (
-    *("pid_namespace", "prompt", "group", "spec", "worktree", "branch", "base", "repository", "slot", "session_id"),
-)
 OWNER = "agentctl"  # in place of an agent's name where our own files cannot be read
 
 
@@ -112,6 +109,12 @@ def is_id(name: str) -> bool:
 
 def read_all(env: Mapping[str, str]) -> tuple[list[Launch], list[Problem]]:
     """Every launch, oldest first."""
+    found, problems = read_records(env)
+    return [one.launch for one in found], problems
+
+
+def read_records(env: Mapping[str, str]) -> tuple[list[Written], list[Problem]]:
+    """Every launch, oldest first, to be taken apart where it matters."""
     folder = launches_folder(env)
     try:
         with os.scandir(folder) as entries:  # says what is a link without a question for each
@@ -125,7 +128,7 @@ def read_all(env: Mapping[str, str]) -> tuple[list[Launch], list[Problem]]:
     launches, problems = [], []
     for name, is_link in kept:
         found = read_record(name, f"{folder}/{name}", is_link=is_link)
-        if isinstance(found, Launch):
+        if isinstance(found, Written):
             launches.append(found)
         elif found is not None:
             problems.append(found)
@@ -154,18 +157,16 @@ def read(id: str, env: Mapping[str, str]) -> Launch | Problem:
 
 def read_folder(id: str, folder: str) -> Launch | Problem | None:
     """None: no launch, or none yet."""
-    return read_record(id, folder, is_link=os.path.islink(folder))
+    found = read_record(id, folder, is_link=os.path.islink(folder))
+    return found.launch if isinstance(found, Written) else found
 
 
-def read_record(id: str, folder: str, *, is_link: bool) -> Launch | Problem | None:
+def read_record(id: str, folder: str, *, is_link: bool) -> Written | Problem | None:
     path = f"{folder}/{LAUNCH}"
     try:
         if is_link:
             raise stores.Torn("a link where a launch should be")
-        found = parse(id, stores.read_json(path), path)
-        if found.session_id is None and not found.headless:
-            return found._replace(session_id=noted_session(folder))
-        return found
+        return parse(id, stores.read_json(path), folder, path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -192,7 +193,8 @@ def noted_session(folder: str) -> str | None:
     return words[0] if len(words) == 2 and words[0] and not words[1] else None
 
 
-def parse(id: str, facts: dict[str, Any], path: str) -> Launch:
+def parse(id: str, facts: dict[str, Any], folder: str, path: str) -> Written:
+    """Raises Torn for what is not the record of this launch."""
     runner, child = ProcessKey.parse(facts.get("runner")), ProcessKey.parse(facts.get("child"))
     agent, cwd, created_at = text_or_none(facts.get("agent")), text_or_none(facts.get("cwd")), facts.get("created_at")
     at = moment(created_at)
@@ -200,27 +202,41 @@ def parse(id: str, facts: dict[str, Any], path: str) -> Launch:
         raise stores.Torn(f"not the record of a launch: {path}")
     if facts.get("id") != id:
         raise stores.Torn(f"the record of another launch: {path}")
-    hooks = facts.get("hooks")
-    # Every command reads hundreds of these: what is not there is left to the defaults.
-    texts = {name: text for name in TEXTS if isinstance(text := facts.get(name), str) and text}
-    return Launch(
-        id=id,
-        agent=agent,
-        argv=words(facts.get("argv")),
-        env_names=words(facts.get("env_names")),
-        cwd=cwd,
-        runner=runner,
-        child=child,
-        created_at=at,
-        headless=facts.get("headless") is True,
-        one_shot=facts.get("one_shot") is True,
-        hooks=tuple((name, text) for name, text in hooks.items() if isinstance(text, str))
-        if isinstance(hooks, dict)
-        else (),
-        time_limit=amount(facts.get("time_limit")) or None,
-        path=path,
-        **texts,
-    )
+    session = text_or_none(facts.get("session_id"))
+    if session is None and facts.get("headless") is not True:
+        session = noted_session(folder)
+
+    def take_apart() -> Launch:
+        hooks = facts.get("hooks")
+        return Launch(
+            id=id,
+            agent=agent,
+            argv=words(facts.get("argv")),
+            env_names=words(facts.get("env_names")),
+            cwd=cwd,
+            runner=runner,
+            child=child,
+            created_at=at,
+            headless=facts.get("headless") is True,
+            one_shot=facts.get("one_shot") is True,
+            pid_namespace=text_or_none(facts.get("pid_namespace")),
+            prompt=text_or_none(facts.get("prompt")),
+            group=text_or_none(facts.get("group")),
+            spec=text_or_none(facts.get("spec")),
+            hooks=tuple((name, text) for name, text in hooks.items() if isinstance(text, str))
+            if isinstance(hooks, dict)
+            else (),
+            worktree=text_or_none(facts.get("worktree")),
+            branch=text_or_none(facts.get("branch")),
+            base=text_or_none(facts.get("base")),
+            repository=text_or_none(facts.get("repository")),
+            slot=text_or_none(facts.get("slot")),
+            session_id=session,
+            time_limit=amount(facts.get("time_limit")) or None,
+            path=path,
+        )
+
+    return Written(agent, child, path, session, facts.get("one_shot") is True, take_apart)
 
 
 def words(value: object) -> tuple[str, ...]:

@@ -305,9 +305,27 @@ def lines_holding(data: bytes, end: int, words: tuple[bytes, ...]) -> Iterator[t
 def real_path(path: str) -> str:
     """Of a path that somebody wrote into a file: what no file system can have (a NUL, a loop) stays as it is."""
     try:
-        return os.path.realpath(path)
+        return real_path_by_kernel(path) or os.path.realpath(path)
     except (OSError, ValueError):
         return path
+
+
+def real_path_by_kernel(path: str) -> str | None:
+    """In three steps, where realpath asks for every folder on the way: of a hundred sessions that is a twentieth of a
+    list. None: it is not there, or the kernel has no name for it."""
+    if not hasattr(os, "O_PATH"):
+        return None
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return found if found.startswith("/") and not found.endswith(" (deleted)") else None
 
 
 def names(folder: str) -> list[str]:

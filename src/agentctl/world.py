@@ -13,6 +13,7 @@ from agentctl.model import (
     StoreView,
     Supervisor,
     Value,
+    Written,
 )
 
 TYPE_CHECKING = False
@@ -39,10 +40,14 @@ RULES = {
 class Launched(Value):
     """A launch of ours: what it is of, and how its processes ended. It never says whether one lives."""
 
-    launch: Launch
+    record: Launch | Written
     session_id: str | None = None  # chosen by us, or the first that it printed
     agents: tuple[ProcessKey, ...] = ()  # of the processes that live: the one that was started, or what it wraps
     exits: tuple[Exit, ...] = ()
+
+    @property
+    def launch(self) -> Launch:
+        return self.record.launch if isinstance(self.record, Written) else self.record
 
 
 class World(Value):

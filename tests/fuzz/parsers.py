@@ -97,7 +97,7 @@ def read_ours(data: bytes) -> Iterable[str]:
     launches.parse_exit(value)
     hooks.parse(value)
     for parse in (
-        lambda: launches.parse(str(value.get("id")), value, "launch.json"),
+        lambda: launches.parse(str(value.get("id")), value, ".", "launch.json").launch,
         lambda: locks.parse(value, "lock.json"),
     ):
         try:

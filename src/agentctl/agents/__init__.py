@@ -39,7 +39,8 @@ if TYPE_CHECKING:
             """Could a process of this name be one of ours? Cheap: decides whether its argv is read at all."""
 
         def claims(self, process: Process, details: Details) -> str | None:
-            """The role of this process, or None if it is not ours."""
+            """The role of this process, or None if it is not ours: which its name, argv and exe tell, whatever else of
+            the details is there."""
 
         def roots(self, env: Mapping[str, str]) -> tuple[str, ...]:
             """Where an agent with this environment keeps its store."""

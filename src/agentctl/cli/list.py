@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -62,7 +61,6 @@ def count(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    gc.disable()  # over before its rubbish matters; to look for it is a fifth of judging 10 000
     look = settled_look(Scope(agents=chosen(args.agent), since=since(args), children=args.tree))
     answer = look.answer if args.group is None else of_group(args.group, look)
     rows = select(answer.sessions, args)

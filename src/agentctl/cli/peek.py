@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 
@@ -44,6 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    if not args.follow:
+        gc.disable()  # over before its rubbish matters
     session = one(args.id, tokens=False).sessions[0]
     store = open_store_of(session)
     page = read(session, store.messages, max(0, args.n))

@@ -31,6 +31,8 @@ class Processes:
         ticks_per_second: int = 100,
         hidden: str | None = None,
         read_details: Callable[[Process], Details | None] | None = None,
+        read_program: Callable[[Process], Details] | None = None,
+        still: Callable[[Process], bool] | None = None,
         locks: Mapping[tuple[int, int, int], tuple[int, ...]] | None = None,
         lock_identity: Callable[[str], tuple[int, int, int] | None] | None = None,
         absent: Callable[[int], bool] | None = None,
@@ -49,6 +51,8 @@ class Processes:
         self.ticks_per_second = ticks_per_second
         self.hidden = hidden
         self._read_details = read_details
+        self._read_program = read_program
+        self._still = still
         self._details: dict[int, Details | None] = {}
         self.knows_locks = locks is not None
         self._locks = locks or {}
@@ -131,6 +135,16 @@ class Processes:
         if pid not in self._details:
             self._details[pid] = self._read_details(process) if self._read_details else None
         return self._details[pid]
+
+    def program(self, process: Process) -> Details | None:
+        """What it runs: argv and exe alone. Of this process only if `still` says so afterwards; None = details() has to
+        be asked."""
+        known = process.key.pid in self._details
+        return self._read_program(process) if self._read_program and not known else None
+
+    def still(self, process: Process) -> bool:
+        """Does the same process still have its pid?"""
+        return self._still is not None and self._still(process)
 
     def open_files(self, process: Process) -> list[str]:
         """The paths this process has open; none if that cannot be read."""

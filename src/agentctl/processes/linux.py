@@ -46,6 +46,12 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         if row is not None:
             rows.append(row)
     mounts = Mounts()
+    programs: dict[int, Details] = {}
+
+    def read_program(process: Process) -> Details:
+        programs[process.pid] = program(process)
+        return programs[process.pid]
+
     return Processes(
         boot,
         rows,
@@ -53,7 +59,9 @@ def snapshot(env_names: frozenset[str]) -> Processes:
         boot_time=time.time() - time.clock_gettime(time.CLOCK_BOOTTIME),
         ticks_per_second=TICKS_PER_SECOND,
         hidden=f"{unseen} entries of {PROC} could not be read" if unseen else mounts.hidepid(),
-        read_details=lambda process: details(process, env_names),
+        read_details=lambda process: details(process, env_names, programs.get(process.pid)),
+        read_program=read_program,
+        still=still_has_its_pid,
         locks=flocks(),
         lock_identity=mounts.identity,
         absent=absent,
@@ -95,15 +103,20 @@ def parse_stat(data: bytes, boot: str) -> Process | None:
     """One row, or None for a kernel thread, and where it ended while it was read. comm may hold spaces, brackets and
     newlines: take the last ')'. Raises ValueError."""
     opening, closing = data.find(b"("), data.rfind(b")")
-    fields = data[closing + 2 :].split()
-    if opening < 0 or len(fields) < 20 or whole(fields[6]) & KERNEL_THREAD:
+    fields = data[closing + 2 :].split(None, 20)
+    if opening < 0 or len(fields) < 20:
         return None
-    pid = whole(data[:opening].strip())
+    # Thousands of these are read: all numbers are looked at together.
+    words = (data[:opening].strip(), fields[1], fields[4].removeprefix(b"-"), fields[6], fields[19])
+    if not b"".join(words).isdigit() or max(map(len, words)) > DIGITS:
+        raise ValueError(f"not the numbers of the kernel: {data[:200]!r}")
+    pid, parent, tty, flags, start = map(int, words)
+    if flags & KERNEL_THREAD:
+        return None
     state = chr(fields[0][0])
     dead = state in "ZXx" and not (state == "Z" and has_living_thread(pid))
     comm = data[opening + 1 : closing].decode(errors="replace")
-    tty = whole(fields[4].removeprefix(b"-"))
-    return Process(ProcessKey(boot, pid, whole(fields[19])), whole(fields[1]), comm, state, dead, tty)
+    return Process(ProcessKey(boot, pid, start), parent, comm, state, dead, tty)
 
 
 def whole(word: bytes) -> int:
@@ -145,11 +158,17 @@ def absent(pid: int) -> bool:
     return False
 
 
-def details(process: Process, env_names: frozenset[str]) -> Details | None:
+def program(process: Process) -> Details:
+    return Details(argv=strings(f"{PROC}/{process.pid}/cmdline"), exe=link(f"{PROC}/{process.pid}/exe"))
+
+
+def details(process: Process, env_names: frozenset[str], known: Details | None = None) -> Details | None:
+    """`known`: its program, as it was read before."""
     base = f"{PROC}/{process.pid}"
+    runs = known or program(process)
     found = Details(
-        argv=strings(f"{base}/cmdline"),
-        exe=link(f"{base}/exe"),
+        argv=runs.argv,
+        exe=runs.exe,
         cwd=link(f"{base}/cwd"),
         env=environment(f"{base}/environ", env_names),
         **identities(f"{base}/status"),  # type: ignore[arg-type]
