@@ -85,3 +85,20 @@ print(jsontext.whole('{"a": [1, 2.5, null]}'), jsontext.leading('{} x'), "json" 
 def test_where_python_has_no_such_decoder_it_is_the_package() -> None:
     found = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout == "{'a': [1, 2.5, None]} {} True\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"a": }', '{"a": 1,}', '{"a": "x', '{"a" 1}', "{'a': 1}", '{"a": "\\q"}', '{"a": 1 2}']
+)
+def test_what_is_wrong_is_told_in_a_program_without_the_package(text: str) -> None:
+    """SystemError: the scanner returned NULL without setting an exception."""
+    program = (
+        "import sys; from agentctl import jsontext; assert 'json' not in sys.modules\n"
+        "for read in (jsontext.whole, jsontext.leading):\n"
+        "    try: read(sys.argv[1])\n"
+        "    except ValueError as error: print('no')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, text], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "no\nno\n"), done.stderr

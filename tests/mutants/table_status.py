@@ -307,7 +307,7 @@ STATUS = (
         "a session that is being resumed is called stopped",
         "one-process-five-sessions/five_killed_and_an_old_one unflushed/resumed_and_not_registered",
         ("judge.py", "    if gone is not None and not case.blockers:\n", "    if gone is not None:\n"),
-        ("judge.py", "    if case.blockers:\n        pids", "    if False:\n        pids"),
+        ("judge.py", "    if case.blockers:\n        return", "    if False:\n        return"),
     ),
     mutant(
         "candidate-at-rest",
