@@ -146,9 +146,42 @@ def values_of(record: Record) -> tuple[Any, ...] | None:
 
 
 def record_of(kept: tuple[Any, ...], agent: str, id: str, store: str, path: str) -> Record:
-    found = dict(zip(FIELDS, kept[len(STAMP) :], strict=True))
-    said = Evidence("store", found.pop("said"), path)
-    return Record(agent, id, store, path=path, stamp=(kept[3], kept[2]), evidence=(said,), **found)
+    """All fields in their order: thousands are made at once."""
+    stamp, words, numbers = kept[: len(STAMP)], kept[len(STAMP) : -len(NUMBERS) - 1], kept[-len(NUMBERS) - 1 :]
+    turn, reason, error, pending, pending_tool, pending_id, ending, cwd, branch, model, *others = words
+    title, prompt, version, parent, forked_from, policy, said = others
+    started_at, updated_at, cost_usd, inferred = numbers
+    return Record(
+        agent=agent,
+        id=id,
+        store=store,
+        turn=turn,
+        reason=reason,
+        error=error,
+        pending=pending,
+        pending_tool=pending_tool,
+        pending_id=pending_id,
+        ending=ending,
+        inferred=inferred,
+        path=path,
+        cwd=cwd,
+        branch=branch,
+        model=model,
+        title=title,
+        prompt=prompt,
+        version=version,
+        started_at=started_at,
+        updated_at=updated_at,
+        tokens=None,
+        cost_usd=cost_usd,
+        parent=parent,
+        forked_from=forked_from,
+        policy=policy,
+        written_at=None,
+        fresh=False,
+        stamp=(stamp[3], stamp[2]),
+        evidence=(Evidence(source="store", fact=said, path=path, pid=None, inferred=False),),
+    )
 
 
 def read(path: str) -> bytes:

@@ -45,10 +45,12 @@ def session_of(
     processes: Processes,
     wrappers: set[ProcessKey],
     cwds: Mapping[ProcessKey, str | None],
+    host: str | None = None,
 ) -> Session:
+    """All fields in their order: thousands are made at once."""
     record = case.record or Record(case.agent, case.id, "")
-    ours = [link for link in (case.live or ((verdict.link,) if verdict.link else ())) if link is not None]
     main = verdict.link
+    ours = case.live or ((main,) if main else ())
     row = processes.alive(main.key) if main else None
     launch = case.launched.launch if case.launched else None
     end = exit_of(case, verdict)
@@ -66,7 +68,7 @@ def session_of(
         waiting_for=verdict.waiting_for,
         pid=main.key.pid if main else None,
         process_key=str(main.key) if main else None,
-        processes=tuple(entry for link in ours for entry in holders(link, processes, wrappers)),
+        processes=tuple(entry for link in ours for entry in holders(link, processes, wrappers)) if ours else (),
         suspended=bool(row and row.suspended),
         terminal=terminal_of(row.tty) if row else None,
         cwd=record.cwd or (cwds.get(main.key) if main else None) or (launch.cwd if launch else None),
@@ -86,11 +88,12 @@ def session_of(
         group=launch.group if launch else None,
         slot=launch.slot if launch else None,
         launch_id=launch.id if launch else None,
+        host=host,
         inferred=verdict.inferred,
         link=main.strength if main else None,
-        evidence=evidence_of(case, verdict, processes),
+        evidence=evidence_of(case, verdict, processes, end),
         rule=verdict.rule,
-        rejected=tuple(rejected_of(case, processes)),
+        rejected=tuple(rejected_of(case, processes)) if case.dead or case.blockers else (),
         store=record.store or (main.store if main else None),
         path=record.path,
     )
@@ -140,7 +143,7 @@ def holders(link: Link, processes: Processes, wrappers: set[ProcessKey]) -> list
     return found
 
 
-def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evidence, ...]:
+def evidence_of(case: Case, verdict: Verdict, processes: Processes, end: Exit | None) -> tuple[Evidence, ...]:
     found: list[Evidence] = []
     for link in case.live:
         row = processes.alive(link.key)
@@ -154,7 +157,8 @@ def evidence_of(case: Case, verdict: Verdict, processes: Processes) -> tuple[Evi
         found.extend(link.evidence)
     if case.record:
         found.extend(case.record.evidence)
-    found.extend(launch_facts(case, exit_of(case, verdict), processes))
+    if case.launched:
+        found.extend(launch_facts(case, end, processes))
     found.extend(verdict.evidence)
     found.append(RULE_FACTS[verdict.rule, verdict.inferred])
     return tuple(found)

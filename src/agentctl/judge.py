@@ -46,28 +46,35 @@ def judge(world: World) -> Judgement:
     homes = homes_of(world)
     held = {link.key for link in all_links if world.processes.alive(link.key)}
     loose = [claim for claim in world.claims if is_loose(claim, held, world.processes)]
-    possible = [claim for claim in world.claims if may_be_on_any(claim, held, world.processes)]
+    possible: dict[str, list[Claim]] = {}
+    for claim in world.claims:
+        if may_be_on_any(claim, held, world.processes):
+            possible.setdefault(claim.agent, []).append(claim)
     supervisors = group((boss.agent, boss.id, boss) for boss in world.supervisors if world.processes.alive(boss.key))
     launches = group((one.launch.agent, one.session_id, one) for one in world.launches if one.session_id)
     started = group((one.launch.agent, key, one) for one in world.launches for key in one.agents)
 
     def case_of(name: Name, roots: set[str]) -> Case:
-        """What concerns this one. Everything is looked up: thousands of sessions are judged at once."""
-        agent, mine = name[0], links.get(name, [])
+        """What concerns this one. Everything is looked up: thousands of sessions are judged at once, and of nearly all
+        of them there is only a record."""
+        agent, mine = name[0], links.get(name, ())
         live = [link for link in mine if world.processes.alive(link.key)]
         keys = {link.key for link in live}
-        blockers = [claim for claim in possible if claim.key not in keys and may_be_on(claim, name, roots)]
-        ours = [*launches.get(name, ()), *(one for key in keys for one in started.get((agent, key), ()))]
+        able, bosses = possible.get(agent, ()), supervisors.get(name, ())
+        blockers = [claim for claim in able if claim.key not in keys and may_be_on(claim, name, roots)]
+        ours = launches.get(name, ())
+        if keys:
+            ours = [*ours, *(one for key in keys for one in started.get((agent, key), ()))]
         return Case(
             agent=agent,
             id=name[1],
             record=records.get(name),
-            live=tuple(sorted(live, key=link_order)),
-            dead=tuple(sorted((link for link in mine if link not in live), key=link_order)),
+            live=tuple(sorted(live, key=link_order)) if live else (),
+            dead=tuple(sorted((link for link in mine if link not in live), key=link_order)) if mine else (),
             incomplete=next((why for of, root, why in incomplete if of == agent and root in roots), None),
-            blockers=tuple(sorted(blockers, key=claim_order)),
-            supervisors=tuple(sorted(supervisors.get(name, ()), key=lambda one: (one.key, one.why))),
-            launched=max(ours, key=lambda one: (one.launch.created_at, one.launch.id), default=None),
+            blockers=tuple(sorted(blockers, key=claim_order)) if blockers else (),
+            supervisors=tuple(sorted(bosses, key=lambda one: (one.key, one.why))) if bosses else (),
+            launched=max(ours, key=lambda one: (one.launch.created_at, one.launch.id)) if ours else None,
         )
 
     incomplete = sorted((one.agent, one.root, one.incomplete) for one in world.stores if one.incomplete)
@@ -77,6 +84,8 @@ def judge(world: World) -> Judgement:
     cases = {name: case_of(name, homes[name]) for name in sorted(homes)}
     verdicts = {name: (case, decide(case, world)) for name, case in cases.items()}
     for name, (case, own) in verdicts.items():
+        if case.record is None or case.record.parent is None:
+            continue
         top = top_of(name, cases)
         if top in cases:  # the verdict of what is no sub-agent is final
             verdicts[name] = case, decide_child(case, own, cases[top], verdicts[top][1], world)
@@ -85,7 +94,7 @@ def judge(world: World) -> Judgement:
     wrappers = {claim.key for claim in world.claims if claim.role == WRAPPER}
     cwds = {claim.key: claim.cwd for claim in world.claims if claim.role == AGENT}
     return Judgement(
-        tuple(session_of(case, verdict, world.processes, wrappers, cwds) for case, verdict in verdicts.values()),
+        tuple(session_of(*both, world.processes, wrappers, cwds, world.host) for both in verdicts.values()),
         tuple(
             unattached_of(claim, launch_ids.get(claim.key))
             for claim in sorted(loose, key=claim_order)
@@ -297,13 +306,16 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
         return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:
         turn, reason = DONE, "it ended at its prompt; no turn was begun"
-    return Verdict(
-        GONE,
-        turn,
-        "closed",
-        f"{reason}; {doubt}" if doubt and reason else reason or doubt,
+    return Verdict(  # as of nearly all that are stored: all fields in their order
+        process=GONE,
+        turn=turn,
+        rule="closed",
+        reason=f"{reason}; {doubt}" if doubt and reason else reason or doubt,
         last_turn=turn,
+        waiting_for=None,
         inferred=bool(doubt) or bool(record and record.inferred),
+        link=None,
+        evidence=(),
     )
 
 

@@ -154,13 +154,12 @@ def look(
         claims,
         tuple(supervisor for reading in found for supervisor in reading.supervisors),
         tuple(launches),
+        os.uname().nodename,
     )
     world = world._replace(links=(*world.links, *observed_sole_links(world, found)))
     judged = judge(world)
-    host, told = os.uname().nodename, Redacted()
-    shown = tuple(
-        without_secrets(session._replace(host=host), told) for session in judged.sessions if in_scope(session, scope)
-    )
+    told = Redacted()
+    shown = tuple(without_secrets(session, told) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
     problems += launch_problems
@@ -228,10 +227,13 @@ class Redacted(dict[str, str]):
 
 
 def without_secrets(session: Session, told: Redacted) -> Session:
-    said = {name: getattr(session, name) for name in ("reason", "error", "waiting_for")}
-    changed: dict[str, object] = {name: told[text] for name, text in said.items() if text and told[text] != text}
-    if any(told[fact.fact] != fact.fact for fact in session.evidence):
-        changed["evidence"] = tuple(fact._replace(fact=told[fact.fact]) for fact in session.evidence)
+    changed: dict[str, object] = {}
+    for name, text in (("reason", session.reason), ("error", session.error), ("waiting_for", session.waiting_for)):
+        if text and told[text] != text:
+            changed[name] = told[text]
+    for fact in session.evidence:
+        if told[fact.fact] != fact.fact:
+            changed["evidence"] = tuple(fact._replace(fact=told[fact.fact]) for fact in session.evidence)
     return session._replace(**changed) if changed else session
 
 

@@ -55,6 +55,7 @@ class World(Value):
     claims: tuple[Claim, ...] = ()
     supervisors: tuple[Supervisor, ...] = ()
     launches: tuple[Launched, ...] = ()
+    host: str | None = None  # the name of this machine
 
 
 class Case(Value):

@@ -124,6 +124,7 @@ class Store:
         self.root = root
         self.problems: list[Problem] = []
         self._registered: dict[str, dict[str, Any]] = {}  # file name -> sessions/<pid>.json
+        self._directories: dict[str, list[str]] = {}  # session id -> where its processes say they work
         self._daemon: dict[str, Any] | None = None
         self._roster: dict[str, dict[str, Any]] = {}
         self._folders: list[str] | None = None
@@ -138,12 +139,18 @@ class Store:
         os.listdir(self.root)  # an unreadable store is an error, not an empty one
         for name in names(f"{self.root}/sessions"):
             if file := self._registration(name):
-                self._registered[name] = file
+                self._register(name, file)
         self._daemon = self._read(f"{self.root}/daemon.lock")
         roster = self._read(f"{self.root}/daemon/roster.json") or {}
         workers = roster.get("workers")
         if isinstance(workers, dict):
             self._roster = {short: worker for short, worker in workers.items() if isinstance(worker, dict)}
+
+    def _register(self, name: str, file: dict[str, Any]) -> None:
+        self._registered[name] = file
+        id, cwd = file.get("sessionId"), file.get("cwd")
+        if isinstance(id, str) and isinstance(cwd, str):
+            self._directories.setdefault(id, []).append(cwd)
 
     def _registration(self, name: str) -> dict[str, Any] | None:
         stem, _, suffix = name.partition(".")  # <pid>.<hex>.key beside it is a secret
@@ -165,7 +172,7 @@ class Store:
             if name not in self._registered and (file := self._registration(name)):
                 pid, start = whole_number(file.get("pid")), whole_number(file.get("procStart"))
                 if pid is not None and start is not None and processes.find(pid, start):
-                    self._registered[name] = file
+                    self._register(name, file)
         links = (self._link(name, file, processes) for name, file in self._registered.items())
         return [link for link in links if link is not None]
 
@@ -317,11 +324,10 @@ class Store:
 
     def _transcript(self, id: str) -> str | None:
         """By the folder of its directory first; the folder name is lossy, so any folder may have it."""
-        for file in self._registered.values():
-            if file.get("sessionId") == id and isinstance(cwd := file.get("cwd"), str):
-                for folder in self._folders_of(cwd):
-                    if os.path.lexists(f"{folder}/{id}.jsonl"):
-                        return f"{folder}/{id}.jsonl"
+        for cwd in self._directories.get(id, ()):
+            for folder in self._folders_of(cwd):
+                if os.path.lexists(f"{folder}/{id}.jsonl"):
+                    return f"{folder}/{id}.jsonl"
         paths = self._transcripts().get(id, [])
         return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)
 

@@ -34,6 +34,7 @@ examples:
   agentctl list --json                   {"schema": 1, "sessions": [...], "unattached": [...], "problems": [...]}
 """
 ENDED = ("failed", "stopped", "done")
+RANKS = {word: len(STATUS_WORDS) if word in ENDED else rank for rank, word in enumerate(STATUS_WORDS)}
 COLUMNS = ("ID", "STATUS", "AGENT", "MODEL", "PID", "AGE", "DIRECTORY", "WHAT")
 GROUP = ("GROUP", COLUMNS.index("PID"))  # shown where one has a group
 
@@ -135,8 +136,7 @@ def below(path: str | None, folder: str) -> bool:
 
 def row_order(session: Session) -> tuple[int, float, str, str]:
     """What needs a person first, then what is alive, then what cannot be told, then the ended, newest first."""
-    rank = STATUS_WORDS.index(session.status) if session.status not in ENDED else len(STATUS_WORDS)
-    return (rank, -(session.updated_at or 0.0), session.agent, session.id)
+    return (RANKS[session.status], -(session.updated_at or 0.0), session.agent, session.id)
 
 
 def show(rows: list[Session], answer: Answer, args: Namespace) -> None:
@@ -166,13 +166,16 @@ def table(rows: list[Session], tree: bool) -> None:
     left = max(30, output.width() - sum(widths) - 2 * (len(columns) - 1))
     directory = min(max(len("DIRECTORY"), *(len(line[-2]) for _, line in lines)), left // 2)
     widths += [directory, left - directory]
-    print("  ".join(name.ljust(size) for name, size in zip(columns, widths, strict=True)).rstrip())
+    printed = ["  ".join(map(str.ljust, columns, widths)).rstrip()]
     colourful = output.colourful()
     for session, line in lines:
-        parts = [output.shorten(text, size).ljust(size) for text, size in zip(line, widths, strict=True)]
+        # The columns before these two are as wide as what is in them.
+        line[-2], line[-1] = output.shorten(line[-2], directory), output.shorten(line[-1], widths[-1])
+        parts = list(map(str.ljust, line, widths))
         if colourful:
             parts[1] = output.coloured(parts[1], session.status)
-        print("  ".join(parts).rstrip())
+        printed.append("  ".join(parts).rstrip())
+    print("\n".join(printed))
 
 
 def ordered(rows: list[Session], tree: bool) -> list[tuple[Session, str]]:

@@ -131,9 +131,9 @@ def short_ids(ids: Sequence[str], least: int = 8) -> dict[str, str]:
     """Each id cut to where it is still unique among these."""
     ordered = sorted(set(ids))
     found = {}
-    for index, id in enumerate(ordered):
+    for before, id, behind in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
         size = least
-        for neighbour in (*ordered[max(0, index - 1) : index], *ordered[index + 1 : index + 2]):
+        for neighbour in (before, behind):
             while size < len(id) and neighbour.startswith(id[:size]):
                 size += 1
         found[id] = id[:size].rstrip("-") if size < len(id) else id
