@@ -180,7 +180,7 @@ def record_of(kept: tuple[Any, ...], agent: str, id: str, store: str, path: str)
         written_at=None,
         fresh=False,
         stamp=(stamp[3], stamp[2]),
-        evidence=(Evidence("store", said, path),),
+        evidence=(Evidence(source="store", fact=said, path=path, pid=None, inferred=False),),
     )
 
 

@@ -58,10 +58,10 @@ def judge(world: World) -> Judgement:
         """What concerns this one. Everything is looked up: thousands of sessions are judged at once, and of nearly all
         of them there is only a record."""
         agent, mine = name[0], links.get(name, ())
-        live = [link for link in mine if world.processes.alive(link.key)] if mine else []
+        live = [link for link in mine if world.processes.alive(link.key)]
         keys = {link.key for link in live}
-        able = possible.get(agent, ())
-        blockers = [claim for claim in able if claim.key not in keys and may_be_on(claim, name, roots)] if able else []
+        able, bosses = possible.get(agent, ()), supervisors.get(name, ())
+        blockers = [claim for claim in able if claim.key not in keys and may_be_on(claim, name, roots)]
         ours = launches.get(name, ())
         if keys:
             ours = [*ours, *(one for key in keys for one in started.get((agent, key), ()))]
@@ -71,13 +71,9 @@ def judge(world: World) -> Judgement:
             record=records.get(name),
             live=tuple(sorted(live, key=link_order)) if live else (),
             dead=tuple(sorted((link for link in mine if link not in live), key=link_order)) if mine else (),
-            incomplete=next((why for of, root, why in incomplete if of == agent and root in roots), None)
-            if incomplete
-            else None,
+            incomplete=next((why for of, root, why in incomplete if of == agent and root in roots), None),
             blockers=tuple(sorted(blockers, key=claim_order)) if blockers else (),
-            supervisors=tuple(sorted(supervisors[name], key=lambda one: (one.key, one.why)))
-            if name in supervisors
-            else (),
+            supervisors=tuple(sorted(bosses, key=lambda one: (one.key, one.why))) if bosses else (),
             launched=max(ours, key=lambda one: (one.launch.created_at, one.launch.id)) if ours else None,
         )
 
@@ -313,13 +309,16 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
         return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:
         turn, reason = DONE, "it ended at its prompt; no turn was begun"
-    return Verdict(
-        GONE,
-        turn,
-        "closed",
-        f"{reason}; {doubt}" if doubt and reason else reason or doubt,
+    return Verdict(  # as of nearly all that are stored: all fields in their order
+        process=GONE,
+        turn=turn,
+        rule="closed",
+        reason=f"{reason}; {doubt}" if doubt and reason else reason or doubt,
         last_turn=turn,
+        waiting_for=None,
         inferred=bool(doubt) or bool(record and record.inferred),
+        link=None,
+        evidence=(),
     )
 
 

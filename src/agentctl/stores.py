@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Span = tuple[bytes, int, int]  # a block, and where a line begins and ends in it
 
-CHUNK = 64 * 1024
+CHUNK = 32 * 1024
 FIRST_CHUNK = 8 * 1024  # of a beginning: what is looked for there mostly is in its first lines
 BLOCK = 1024 * 1024  # where a whole file is looked through
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
@@ -204,14 +204,15 @@ def lines_forward(file: str | Opened, limit: int, chunk: int | None = None) -> I
         limit -= len(data)
         position += len(data)
         size = max(size, min(4 * size, CHUNK))
-        first, *others = data.split(b"\n")
-        length += len(first)
+        begin = 0
+        while (newline := data.find(b"\n", begin)) >= 0:  # one after the other: mostly the first ones are all
+            length += newline - begin
+            if 0 < length <= LINE_LIMIT:
+                yield b"".join((*pieces, data[begin:newline])) if pieces else data[begin:newline]
+            pieces, length, begin = [], 0, newline + 1
+        length += len(data) - begin
         if length <= LINE_LIMIT:
-            pieces.append(first)
-        for line in others:
-            if length <= LINE_LIMIT and (whole := b"".join(pieces)):
-                yield whole
-            pieces, length = [line], len(line)
+            pieces.append(data[begin:])
 
 
 def end_of_lines(path: str, limit: int) -> tuple[int, int]:

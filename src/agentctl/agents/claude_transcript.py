@@ -178,14 +178,14 @@ def pass_over(lines: Backward, tail: Tail, below: frozenset[bytes]) -> int:
 def adds_nothing(data: bytes, begin: int, after: int, tail: Tail, below: frozenset[bytes]) -> bool:
     """Once T is known, most of its turn are calls and results that need not be decoded: all they could still tell is
     that a call was refused, that they happened after T (`below`), and their branch."""
-    if not data.startswith(PARENT, begin) or data[begin + 15 : begin + 51] in below:
+    early = data[begin : begin + BEGINNING if begin + BEGINNING < after else after]
+    if early[:14] != PARENT or early[15:51] in below:  # slices and `in`: half the cost of find() with a place
         return False
     if tail.branch is None and names_branch(data, begin, after):
         return False
-    early = begin + BEGINNING if begin + BEGINNING < after else after
-    if data.find(b'"role":"assistant"', begin, early) >= 0:
+    if b'"role":"assistant"' in early:
         return True
-    if data.find(b'"role":"user"', begin, early) < 0 or data.find(b'"tool_result"', begin, early) < 0:
+    if b'"role":"user"' not in early or b'"tool_result"' not in early:
         return False
     return tail.turn != DONE or not may_be_refused(data, begin, after)
 
@@ -200,13 +200,12 @@ def may_be_refused(data: bytes, begin: int, after: int) -> bool:
     says so behind all that it holds. What a command wrote is half of nearly every transcript, so it is passed over
     once at most, and its copy behind the message not at all."""
     at = data.find(IS_ERROR, begin, after)
-    if at >= 0 and not data.startswith(NO_ERROR, at):
+    if at >= 0 and data[at : at + len(NO_ERROR)] != NO_ERROR:
         return True
-    own = max(begin, after - OWN_FIELDS)
-    if data.find(b'"toolDenialKind"', own, after) >= 0:
+    own = data[max(begin, after - OWN_FIELDS) : after]
+    if b'"toolDenialKind"' in own:
         return True
-    at = data.find(b'"permissionDecision"', own, after)
-    return at >= 0 and not data.startswith(ACCEPTED, at)
+    return b'"permissionDecision"' in own and ACCEPTED not in own
 
 
 def parent_in(line: bytes) -> list[tuple[bytes, bytes]]:

@@ -162,29 +162,29 @@ def pass_over(lines: Backward, ended: bool) -> bool:
 
 def passable(data: bytes, begin: int, after: int, ended: bool) -> bytes | None:
     """What a line is that need not be decoded; None for one that has to be. `ended`: the end of a turn was seen."""
-    early = begin + BEGINNING if begin + BEGINNING < after else after
-    at = data.find(KIND, begin, early)
-    if at >= 0:
-        kind = data[at + len(KIND) : early].partition(b'"')[0]
+    early = data[begin : begin + BEGINNING if begin + BEGINNING < after else after]
+    _, named, rest = early.partition(KIND)
+    if named:
+        kind = rest.partition(b'"')[0]
         if kind in CALLED:
             return kind if ended and not (kind in ANSWERED and may_be_refused(data, begin, after)) else None
         return None if kind in KINDS else kind
-    if is_of_another_type(data, begin, early) or not any(data.find(mark, begin, after) >= 0 for mark in INTERESTING):
+    if is_of_another_type(early) or not any(data.find(mark, begin, after) >= 0 for mark in INTERESTING):
         return b""
     return None
 
 
-def is_of_another_type(data: bytes, begin: int, early: int) -> bool:
+def is_of_another_type(early: bytes) -> bool:
     """Does a record say before its payload that it is none of those that tell of a turn?"""
-    at = data.find(b'"type":"', begin, early)
-    return at >= 0 and data.find(b'"payload"', begin, at) < 0 and not data.startswith(TYPES, at + len(b'"type":"'))
+    before, named, rest = early.partition(b'"type":"')
+    return bool(named) and b'"payload"' not in before and not rest.startswith(TYPES)
 
 
 def may_be_refused(data: bytes, begin: int, after: int) -> bool:
     """Can this be an output that says that its command was not allowed to run? Only its beginning would say so."""
     at = data.find(b'"output":"', begin, min(begin + BEGINNING, after))
-    end = min(at + LONGEST_SAID, after) if at >= 0 else after
-    return any(data.find(mark, begin, end) >= 0 for mark in REFUSED_BYTES)
+    said = data[begin : min(at + LONGEST_SAID, after) if at >= 0 else after]
+    return any(mark in said for mark in REFUSED_BYTES)
 
 
 def is_refusal(payload: dict[str, Any]) -> bool:
