@@ -10,32 +10,14 @@ import hashlib
 import os
 
 from agentctl.model import Tokens, Value
-from agentctl.stores import Passage, open_regular
+from agentctl.stores import Passage, open_regular, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, Protocol
+    from typing import Any
 
     Stamp = tuple[int, int, int]  # inode, size, time of the last write in ns
-
-    class Reader(Protocol):
-        """The lines of one transcript, in order. What it has to remember between two passes is in `state`."""
-
-        state: dict[str, Any]
-
-        @property
-        def WORDS(self) -> tuple[bytes, ...]:
-            """A line without any of them is not looked at."""
-
-        @property
-        def cwd(self) -> str | None: ...
-
-        @property
-        def parent(self) -> str | None: ...
-
-        def items(self, offset: int, line: bytes) -> Iterable[Spent | Paid]: ...
-
 
 # Is what a call cost on record? A running total may still come; it did; it will not.
 OPEN, PAID, UNPAID = 0, 1, 2
@@ -145,10 +127,33 @@ def money(value: object) -> float | None:
 # A transcript
 
 
+class Reader:
+    """The lines of one transcript, in order: what an agent's own module says of each of them. What has to be remembered
+    between two passes is in `state`."""
+
+    WORDS: tuple[bytes, ...] = ()  # a line without any of them is not looked at
+
+    def __init__(self, source: Source, state: dict[str, Any], fd: int) -> None:
+        self.session = source.session
+        self.state = state
+        self.fd = fd  # of the transcript, to look elsewhere in it
+
+    def item(self, offset: int, line: bytes) -> Spent | Paid | None:
+        raise NotImplementedError
+
+    @property
+    def cwd(self) -> str | None:
+        return text_or_none(self.state.get("cwd"))
+
+    @property
+    def parent(self) -> str | None:
+        return text_or_none(self.state.get("parent"))
+
+
 def count_lines(
     source: Source,
     state: dict[str, Any] | None,
-    open_reader: Callable[[Source, dict[str, Any]], Reader],
+    open_reader: Callable[[Source, dict[str, Any], int], Reader],
     tick: Callable[[], None] | None = None,
 ) -> Counted:
     """The spending in a transcript, from where it was left if it was only added to since; else all of it."""
@@ -156,9 +161,9 @@ def count_lines(
     try:
         found = os.fstat(fd)
         start = place_in(fd, found.st_ino, found.st_size, state)
-        reader = open_reader(source, dict(state["reader"]) if start and state else {})
+        reader = open_reader(source, dict(state["reader"]) if start and state else {}, fd)
         passage = Passage(fd, start, found.st_size, reader.WORDS, tick)
-        spent = [item for offset, line in passage for item in reader.items(offset, line)]
+        spent = [item for offset, line in passage if (item := reader.item(offset, line)) is not None]
         place = {"inode": found.st_ino, "offset": passage.offset, "marks": marks(fd, passage.offset)}
     finally:
         os.close(fd)

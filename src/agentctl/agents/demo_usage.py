@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agentctl.agents.counting import Counted, Paid, Source, Spent, amount, count_lines, key_of
+from agentctl.agents.counting import Counted, Reader, Source, Spent, amount, count_lines, key_of
 from agentctl.model import Problem
 from agentctl.stores import decode, moment, names, text_or_none
 
@@ -33,25 +33,17 @@ def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None]
     return count_lines(source, state, Events, tick)
 
 
-class Events:
+class Events(Reader):
     WORDS = (b'"usage"', b'"session"', b'"prompt"')
 
-    def __init__(self, source: Source, state: dict[str, Any]) -> None:
-        self._source = source
-        self.state = state
-        self.parent: str | None = None
-
-    @property
-    def cwd(self) -> str | None:
-        return text_or_none(self.state.get("cwd"))
-
-    def items(self, offset: int, line: bytes) -> Iterator[Spent | Paid]:
+    def item(self, offset: int, line: bytes) -> Spent | None:
         event = decode(line) or {}
         if event.get("event") in ("session", "prompt"):
             self.state["cwd"] = text_or_none(event.get("cwd")) or self.cwd
             self.state["model"] = text_or_none(event.get("model")) or self.state.get("model")
-        elif event.get("event") == "usage":
-            given, said = amount(event.get("input")), amount(event.get("output"))
-            key = key_of(NAME, self._source.session, offset)
-            model, at = text_or_none(self.state.get("model")), moment(event.get("at"))
-            yield Spent(key, self._source.session, model, at, (given, said, None, None, None), given or 0, said or 0)
+        if event.get("event") != "usage":
+            return None
+        given, said = amount(event.get("input")), amount(event.get("output"))
+        key = key_of(NAME, self.session, offset)
+        model, at = text_or_none(self.state.get("model")), moment(event.get("at"))
+        return Spent(key, self.session, model, at, (given, said, None, None, None), given or 0, said or 0)
