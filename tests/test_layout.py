@@ -55,6 +55,7 @@ ORDER = (
     "matrix",
     "roots",
     "readings",
+    "usage_file",
     "usage_index",
     "usage",
     "claims",

@@ -16,6 +16,7 @@ from agentctl.agents.counting import (
     OPEN,
     PAID,
     Counted,
+    Folder,
     Paid,
     Reader,
     Source,
@@ -42,18 +43,26 @@ HEAD_CHUNK = 4096  # the first record of the conversation is near
 PAID_FIELDS = ("costUSD", "inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 
-def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
+def folders(root: str, problems: list[Problem]) -> Iterator[Folder]:
     base = f"{root}/projects"
     for project in listed(base, problems)[1]:
-        files, folders = listed(f"{base}/{project}", problems)
-        for name, stamp in files:
-            yield Source(f"{base}/{project}/{name}", stamp, name.removesuffix(".jsonl"))
-        for session in folders:
+        files, sessions = listed(f"{base}/{project}", problems)
+        if files:
+            yield Folder(f"{base}/{project}", files, session_of)
+        for session in sessions:
             inside = f"{base}/{project}/{session}/subagents"
             stamps = dict(listed(inside, problems)[0])
-            for child in children_in(list(stamps)):
-                name = f"agent-{child}.jsonl"
-                yield Source(f"{inside}/{name}", stamps[name], child, session)
+            names = (f"agent-{child}.jsonl" for child in children_in(list(stamps)))
+            if children := [(name, stamps[name]) for name in names]:
+                yield Folder(inside, children, child_of, session)
+
+
+def session_of(name: str) -> str:
+    return name.removesuffix(".jsonl")
+
+
+def child_of(name: str) -> str:
+    return session_of(name).removeprefix("agent-")
 
 
 def listed(folder: str, problems: list[Problem]) -> tuple[list[tuple[str, Stamp]], list[str]]:

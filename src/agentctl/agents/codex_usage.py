@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from agentctl.agents.codex_rollout import from_meta, payload_of
-from agentctl.agents.counting import Counted, Reader, Source, Spent, amount, count_lines, key_of, transcripts
+from agentctl.agents.counting import Counted, Folder, Reader, Source, Spent, amount, count_lines, key_of, transcripts
 from agentctl.model import Problem
 from agentctl.stores import moment, text_or_none
 
@@ -29,15 +29,19 @@ FIELDS = (
 )
 
 
-def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
+def folders(root: str, problems: list[Problem]) -> Iterator[Folder]:
     for folder in (*day_folders(f"{root}/sessions", 3, problems), f"{root}/archived_sessions"):
         try:
-            for name, stamp in transcripts(folder, ".jsonl")[0]:
-                id = name.removesuffix(".jsonl")[-36:]
-                if name.startswith("rollout-") and id.count("-") == 4:
-                    yield Source(f"{folder}/{name}", stamp, id)
+            files, _ = transcripts(folder, ".jsonl")
         except OSError as error:
             problems.append(Problem(NAME, error.strerror or str(error), folder))
+            continue
+        if rollouts := [one for one in files if one[0].startswith("rollout-") and thread_of(one[0]).count("-") == 4]:
+            yield Folder(folder, rollouts, thread_of)
+
+
+def thread_of(name: str) -> str:
+    return name.removesuffix(".jsonl")[-36:]
 
 
 def day_folders(folder: str, depth: int, problems: list[Problem]) -> Iterator[str]:

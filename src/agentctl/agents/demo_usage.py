@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agentctl.agents.counting import Counted, Reader, Source, Spent, amount, count_lines, key_of
+from agentctl.agents.counting import Counted, Folder, Reader, Source, Spent, amount, count_lines, key_of
 from agentctl.model import Problem
 from agentctl.stores import decode, moment, names, text_or_none
 
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 NAME = "demo"
 
 
-def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
-    for id in names(f"{root}/sessions"):
-        path = f"{root}/sessions/{id}/events.jsonl"
+def folders(root: str, problems: list[Problem]) -> Iterator[Folder]:
+    base, files = f"{root}/sessions", []
+    for id in names(base):
         try:
-            found = os.stat(path)
+            found = os.stat(f"{base}/{id}/events.jsonl")
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            problems.append(Problem(NAME, error.strerror or str(error), path))
+            problems.append(Problem(NAME, error.strerror or str(error), f"{base}/{id}/events.jsonl"))
             continue
-        yield Source(path, (found.st_ino, found.st_size, found.st_mtime_ns), id)
+        files.append((f"{id}/events.jsonl", (found.st_ino, found.st_size, found.st_mtime_ns)))
+    if files:
+        yield Folder(base, files, os.path.dirname)
 
 
 def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None = None) -> Counted:
