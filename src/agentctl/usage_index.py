@@ -100,6 +100,7 @@ class Index:
         return self._connection.execute("pragma data_version").fetchone()
 
     def commit(self) -> None:
+        self._elect()
         if self._empty:
             self._connection.execute(CALLS_BY_KEY)
         self._add_up()
@@ -290,7 +291,7 @@ class Index:
         """Of several mentions of one call (a fork repeats another's) one counts: that with the most tokens (a fork in
         mid-answer has but the beginning), then that of the first path. No rule that asks which was read first: the
         answer must not depend on what an index has seen."""
-        many = len(self._keys) > MANY_KEYS  # then all are looked at, along the index
+        many = len(self._keys) > MANY_KEYS  # then all are looked at
         among = "" if many else f"where key in {AMONG}"
         rows = self._connection.execute(
             "select elected, source, key from (select c.source, c.key, c.counts, row_number() over (partition by c.key "
@@ -299,7 +300,7 @@ class Index:
             f"{among} group by key having count(*) > 1 or max(counts) = 0)) where elected is not counts",
             () if many else (json.dumps(list(self._keys)),),
         )
-        changed = rows.fetchall()
+        changed = sorted(rows.fetchall(), key=lambda row: row[1:])  # as they lie in the file
         self._connection.executemany("update call set counts = ? where source = ? and key = ?", changed)
         self._stale.update(source for _, source, _ in changed)
         self._keys = set()
@@ -307,7 +308,6 @@ class Index:
     def _add_up(self) -> None:
         """The sums of what has changed, and of the sub-agents of whom it has changed up to when it is on record what
         they cost."""
-        self._elect()
         if self._related:
             self._find_tops()
         self._sum(self._stale)
