@@ -56,6 +56,7 @@ ORDER = (
     "matrix",
     "roots",
     "readings",
+    "usage_file",
     "usage_index",
     "usage",
     "claims",

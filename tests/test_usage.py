@@ -357,4 +357,4 @@ def test_sub_agents_stand_behind_their_parent() -> None:
 
 def test_every_agent_counts() -> None:
     for agent in load_all():
-        assert list(load_usage(agent.NAME).sources("/nowhere", [])) == []
+        assert list(load_usage(agent.NAME).folders("/nowhere", [])) == []

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentctl import spending, usage_index
+from agentctl import spending, usage_file
 from agentctl.agents import claude_code_usage, load_all
 from tests.demo_home import SOURCES, TIMEOUT
 from tests.opencode_home import Home as OpenCodeHome
@@ -280,10 +280,11 @@ def broken(index: Path, how: str) -> None:
         "create table more (x)",
         "create trigger t after update on source begin delete from call; end",
         "pragma user_version = 99",
-        "update source set state = 'x', written = 1",
+        "update source set state = 'x'",
         "update source set state = '[]', written = 1",
         'update source set state = \'{"offset": "x", "inode": [], "reader": {}}\', written = 1',
-        "update source set inode = 'x', root = x'ff'",
+        "update source set inode = 'x', size = x'ff'",
+        "update folder set mark = 'x', root = x'ff'",
         "update sum set output = 'y', cost = 'z', cache_read = x'00ff'",
         "update session set top = 77777, parent = 99999",
     ],
@@ -323,14 +324,14 @@ def test_where_nothing_can_be_written_it_still_counts(home: Home) -> None:
 
 def test_a_disk_that_is_full_is_no_reason_not_to_answer(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.path().write_bytes(answer("msg_a"))
-    real = usage_index.opened
+    real = usage_file.opened
 
     def small(path: str) -> sqlite3.Connection:
         connection = real(path)
         connection.execute("pragma max_page_count = 1")
         return connection
 
-    monkeypatch.setattr(usage_index, "opened", small)
+    monkeypatch.setattr(usage_file, "opened", small)
     home.path(2).write_bytes(b"".join(answer(f"msg_{number}_a") for number in range(2000)))
     assert spent(home.env).total.tokens.output == 2001 * 42
 

@@ -11,7 +11,7 @@ import time
 
 from agentctl import config, launched, roots
 from agentctl import processes as process_table
-from agentctl.agents import TABLE, load, load_all, resolve
+from agentctl.agents import chosen, load, load_all
 from agentctl.claims import claim_all, locate, of_store, place, unknown_roots
 from agentctl.errors import Ambiguous, NotFound, UsageError
 from agentctl.judge import judge, sole_links
@@ -95,18 +95,6 @@ def open_store_of(session: Session) -> Store:
     store = load(session.agent).open_store(session.store or "")
     store.survey()
     return store
-
-
-def chosen(names: Iterable[str] | None) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    found = []
-    for name in names:
-        agent = resolve(name)
-        if agent is None:
-            raise UsageError(f"unknown agent {name!r}; known: {', '.join(TABLE)}")
-        found.append(agent)
-    return tuple(dict.fromkeys(found))
 
 
 class Look(Value):

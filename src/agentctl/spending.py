@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 
-from agentctl import launches, roots, usage_index
+from agentctl import roots, usage_file
 from agentctl.agents import load_usage
 from agentctl.agents.counting import Source
 from agentctl.model import Problem, Value
 from agentctl.readings import CLOCK_GRAIN, Errand, in_parallel
 from agentctl.usage import in_order, rows_of
-from agentctl.usage_index import BROKEN, LAST_SLOT, SLOT, Index, Span
+from agentctl.usage_file import BROKEN
+from agentctl.usage_index import LAST_SLOT, SLOT, Index, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentctl.agents import Agent
-    from agentctl.agents.counting import Counted, Stamp
+    from agentctl.agents.counting import Counted, Folder
     from agentctl.usage import Price, Row
     from agentctl.usage_index import Known, Sum
 
-    Noted = dict[tuple[str, str], dict[str, Stamp]]
+    Marks = dict[tuple[str, str], dict[str, bytes | None]]
     Tell = Callable[[int, int], None]  # bytes that were counted, of how many
 
 AT_ONCE = 64 * 1024 * 1024  # bytes that are counted before the index gets them: what they held has to fit into memory
@@ -47,18 +48,18 @@ class Spending(Value):
 
 def spent(question: Question, agents: list[Agent], prices: list[Price], env: Mapping[str, str], tell: Tell) -> Spending:
     """From the index, which is brought up to date first; if it is broken from a new one, and at last without any."""
-    path = usage_index.index_path(env)
+    path = usage_file.index_path(env)
     for _ in range(2):
-        index = Index(usage_index.opened(path))
+        index = Index(usage_file.opened(path))
         try:
             return answer(index, question, agents, prices, env, tell)
         except BROKEN as error:
-            if usage_index.is_busy(error):
+            if usage_file.is_busy(error):
                 break  # nothing is wrong with it: it is another one's now
-            usage_index.remove(path)
+            usage_file.remove(path)
         finally:
             index.close()
-    index = Index(usage_index.in_memory())
+    index = Index(usage_file.in_memory())
     try:
         return answer(index, question, agents, prices, env, tell)
     finally:
@@ -96,14 +97,14 @@ class Store(Errand):
         super().__init__()
         self.agent, self.root = agent, root
         self.usage = load_usage(agent)
-        self.sources: dict[str, Source] = {}
+        self.folders: dict[str, tuple[Folder, bytes]] = {}  # by path, with its mark
         self.problems: list[Problem] = []
         self.looked_at = 0.0
 
-    def list_sources(self) -> None:
+    def list_folders(self) -> None:
         self.looked_at = time.time()
-        for source in self.usage.sources(self.root, self.problems):
-            self.sources[source.path] = source
+        for folder in self.usage.folders(self.root, self.problems):
+            self.folders[folder.path] = folder, folder.mark()
             self.progress += 1
 
     def tick(self) -> None:
@@ -114,31 +115,40 @@ class Store(Errand):
         inode, size, written = source.stamp
         if written / 1e9 < self.looked_at - CLOCK_GRAIN:
             return source
-        return Source(source.path, (inode, size, 0), source.session, source.parent)
+        return Source(source.path, (inode, size, 0), source.session, source.parent, source.folder)
+
+
+class Work(Value):
+    """What has to be counted of a store."""
+
+    store: Store
+    folders: list[str]  # the paths of those in which anything has changed
+    sources: list[Source]
 
 
 def look_through(agents: list[Agent], known: Mapping[str, list[str]]) -> list[Store]:
     """What there is, by listing folders: each root in a thread of its own."""
     stores = [Store(agent.NAME, root) for agent in agents for root in known.get(agent.NAME, ())]
-    in_parallel([(store, store.list_sources) for store in stores])
+    in_parallel([(store, store.list_folders) for store in stores])
     seen: set[str] = set()
     for store in stores:
-        store.sources = {path: source for path, source in list(store.sources.items()) if path not in seen}
-        seen.update(store.sources)
+        store.folders = {path: found for path, found in list(store.folders.items()) if path not in seen}
+        seen.update(store.folders)
     return stores
 
 
 def bring_up_to_date(index: Index, agents: list[Agent], stores: list[Store], tell: Tell) -> list[Problem]:
     """Count what is new. Where nothing is, nothing is written."""
     names = [agent.NAME for agent in agents]
-    noted = index.noted(names)
-    if any(changes(stores, noted)):
+    marks = index.marks(names)
+    if any(changes(stores, marks)):
         if index.begin():
-            noted = index.noted(names)  # another one was here first
-        work, gone = changes(stores, noted)
-        index.forget(gone)
+            marks = index.marks(names)  # another one was here first
+        changed, gone = changes(stores, marks)
+        for path in gone:
+            index.forget_folder(path)
         try:
-            count_all(index, work, noted, tell)
+            count_all(index, [new_in(index, store, folders) for store, folders in changed], tell)
         except KeyboardInterrupt:
             index.commit()  # what was counted so far need not be counted again
             raise
@@ -147,36 +157,50 @@ def bring_up_to_date(index: Index, agents: list[Agent], stores: list[Store], tel
     return [*found, *(problem for store in stores for problem in list(store.problems)), *index.problems(names)]
 
 
-def changes(stores: list[Store], noted: Noted) -> tuple[list[tuple[Store, list[Source]]], list[str]]:
-    """The sources that have to be counted, and the paths that are none any more."""
-    work, gone, here = [], [], set[tuple[str, str]]()
+def changes(stores: list[Store], marks: Marks) -> tuple[list[tuple[Store, list[str]]], list[str]]:
+    """The folders in which anything has changed, and those that are none any more."""
+    changed, gone, here = [], [], set[tuple[str, str]]()
     for store in stores:
         here.add((store.agent, store.root))
         if store.unread:
             continue
-        notes = noted.get((store.agent, store.root), {})
-        new = [source for path, source in store.sources.items() if notes.get(path) != source.stamp]
-        if new:
-            work.append((store, new))
-        gone += [path for path in notes if path not in store.sources]
-    gone += [path for place, notes in noted.items() if place not in here for path in notes]
-    return work, gone
+        noted = marks.get((store.agent, store.root), {})
+        found = [path for path, (_, mark) in store.folders.items() if noted.get(path) != mark]
+        if found:
+            changed.append((store, found))
+        gone += [path for path in noted if path not in store.folders]
+    gone += [path for place, noted in marks.items() if place not in here for path in noted]
+    return changed, gone
 
 
-def count_all(index: Index, work: list[tuple[Store, list[Source]]], noted: Noted, tell: Tell) -> None:
+def new_in(index: Index, store: Store, folders: list[str]) -> Work:
+    """The sources that are new or have changed; those that are gone are forgotten."""
+    sources = []
+    for path in folders:
+        folder, _ = store.folders[path]
+        noted = index.stamps(path)
+        index.forget(noted.keys() - folder.paths())
+        sources += folder.changed(noted)
+    return Work(store, folders, sources)
+
+
+def count_all(index: Index, work: list[Work], tell: Tell) -> None:
     """In portions: each is counted in a thread that may be left behind, and then given to the index."""
-    whole, done = sum(source.stamp[1] for _, sources in work for source in sources), 0
-    for store, sources in work:
-        for portion in portions(sources):
+    whole, done = sum(source.stamp[1] for one in work for source in one.sources), 0
+    for one in work:
+        store, unsure = one.store, set[str]()  # folders that have to be looked at again
+        for portion in portions(one.sources):
             tell(done, whole)
-            notes = noted.get((store.agent, store.root), {})
-            states = {source.path: index.state(source.path) for source in portion if source.path in notes}
+            states = {source.path: index.state(source.path) for source in portion}
             counted: list[tuple[Source, Counted | OSError]] = []
             in_parallel([(store, count_portion(store, portion, states, counted))])
             found = []
             for source, result in list(counted):
+                as_noted = store.settled(source)
+                if isinstance(result, OSError) or as_noted is not source:
+                    unsure.add(source.folder)
                 if not isinstance(result, OSError):
-                    found.append((store.settled(source), result))
+                    found.append((as_noted, result))
                     continue
                 index.forget([source.path])
                 if not isinstance(result, FileNotFoundError):
@@ -185,6 +209,9 @@ def count_all(index: Index, work: list[tuple[Store, list[Source]]], noted: Noted
             if store.unread:
                 break
             done += sum(source.stamp[1] for source in portion)
+        for path in one.folders if not store.unread else ():
+            if path not in unsure:
+                index.mark(store.agent, store.root, path, store.folders[path][1])
     tell(whole, whole)
 
 
@@ -279,6 +306,7 @@ def groups_of(env: Mapping[str, str]) -> tuple[dict[tuple[str, str], str], list[
     """(agent, session) -> the group that it was launched under."""
     import os
 
+    from agentctl import launches
     from agentctl.launched import printed_in
 
     kept, problems = launches.read_all(env)

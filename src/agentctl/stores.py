@@ -26,6 +26,7 @@ BLOCK = 1024 * 1024  # where a whole file is looked through
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
 TOO_LONG = b"(too long to be read)"  # stands for what was passed over
 ID_LENGTH = 200
+MINUTES_KEPT = 256
 TORN_TRIES = 4
 TORN_PAUSE = 0.004
 DEEPEST = 500  # brackets inside of each other: whoever shows or compares a value recurses, and Python gives up at 1000
@@ -100,8 +101,8 @@ def decode(line: bytes | str) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict):
         return None
-    text = (b"[", b"{") if isinstance(line, bytes) else ("[", "{")
-    return None if is_too_deep(value, sum(map(line.count, text))) else value  # type: ignore[arg-type]
+    brackets = line.count(b"[") + line.count(b"{") if isinstance(line, bytes) else line.count("[") + line.count("{")
+    return None if is_too_deep(value, brackets) else value
 
 
 def is_too_deep(value: object, brackets: int) -> bool:
@@ -194,14 +195,17 @@ def lines_forward(file: str | Opened, limit: int, chunk: int | None = None) -> I
     """The whole lines at the beginning of a file, at most `limit` bytes; `chunk` at a time, or little at first."""
     if isinstance(file, str):
         with Opened(file) as opened:
-            yield from lines_forward(opened, limit, chunk)
-        return
+            yield from lines_from_start(opened.fd, limit, chunk)
+    else:
+        yield from lines_from_start(file.fd, limit, chunk)
+
+
+def lines_from_start(fd: int, limit: int, chunk: int | None = None) -> Iterator[bytes]:
+    """The same of a file that is open, wherever it was read."""
     size = chunk or FIRST_CHUNK
-    position = 0
     pieces: list[bytes] = []
-    length = 0
-    while limit > 0 and (data := os.pread(file.fd, min(size, limit), position)):
-        limit -= len(data)
+    length = position = 0
+    while position < limit and (data := os.pread(fd, min(size, limit - position), position)):
         position += len(data)
         size = max(size, min(4 * size, CHUNK))
         begin = 0
@@ -296,11 +300,17 @@ class Passage:
 
 def lines_holding(data: bytes, end: int, words: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
     """(offset, line) of the lines before `end`, which is behind a newline, that hold one of the words. In order."""
-    hits = [data.find(word, 0, end) for word in words]
-    while (first := min((hit for hit in hits if hit >= 0), default=-1)) >= 0:
-        begin, after = data.rfind(b"\n", 0, first) + 1, data.find(b"\n", first) + 1
+    after = 0
+    hits = [-1] * len(words)  # where each of them is next; not before `after`
+    while True:
+        for index, hit in enumerate(hits):
+            if hit < after and (hit := data.find(words[index], after, end)) < 0:
+                hit = end
+            hits[index] = hit
+        if (first := min(hits)) == end:
+            return
+        begin, after = data.rfind(b"\n", after, first) + 1 or after, data.find(b"\n", first) + 1
         yield begin, data[begin : after - 1]
-        hits = [data.find(word, after, end) if 0 <= hit < after else hit for word, hit in zip(words, hits, strict=True)]
 
 
 def real_path(path: str) -> str:
@@ -370,17 +380,40 @@ def moment(value: object) -> float | None:
 def utc_seconds(text: str) -> float:
     """2026-11-15T18:36:49.146Z is what all agents write: it is taken apart here, which spares every command the import
     of datetime. Everything else is datetime's."""
-    if len(text) >= 20 and text[-1] == "Z" and text[4] == text[7] == "-" and text[10] == "T" and text.isascii():
-        year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-        hour, minute, second = int(text[11:13]), int(text[14:16]), float(text[17:-1])
-        if year >= 1970 and 1 <= month <= 12 and 1 <= day <= 28 and hour < 24 and minute < 60 and second < 60:
-            # Days since 1970-01-01, counting the year from March so that the leap day is its last.
-            shifted, years = (month + 9) % 12, year - (month < 3)
-            days = years * 365 + years // 4 - years // 100 + years // 400 + (shifted * 153 + 2) // 5 + day - 719469
-            return ((days * 24 + hour) * 60 + minute) * 60 + second
+    if len(text) >= 20 and text[-1] == "Z" and text.isascii():
+        minute = MINUTES[text[:16]]
+        if minute is not None and (second := float(text[17:-1])) < 60:
+            return minute + second
     from datetime import datetime
 
     return datetime.fromisoformat(text).timestamp()
+
+
+def start_of_minute(text: str) -> int | None:
+    """Of 2026-11-15T18:36, in seconds since 1970. None: datetime's."""
+    if not text[4] == text[7] == "-" or text[10] != "T":
+        return None
+    year, month, day, hour, minute = int(text[:4]), int(text[5:7]), int(text[8:10]), int(text[11:13]), int(text[14:16])
+    if not (year >= 1970 and 1 <= month <= 12 and 1 <= day <= 28 and hour < 24 and minute < 60):
+        return None
+    # Days since 1970-01-01, counting the year from March so that the leap day is its last.
+    shifted, years = (month + 9) % 12, year - (month < 3)
+    days = years * 365 + years // 4 - years // 100 + years // 400 + (shifted * 153 + 2) // 5 + day - 719469
+    return ((days * 24 + hour) * 60 + minute) * 60
+
+
+class Minutes(dict[str, "int | None"]):
+    """The last ones that were worked out: the lines of a transcript are seconds apart. (functools, which has such a
+    memory, takes longer to import than all of this.)"""
+
+    def __missing__(self, text: str) -> int | None:
+        if len(self) >= MINUTES_KEPT:
+            self.clear()
+        self[text] = start_of_minute(text)
+        return self[text]
+
+
+MINUTES = Minutes()
 
 
 def is_session_id(text: str) -> bool:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import os
 
+from agentctl.errors import UsageError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Protocol
 
-    from agentctl.agents.counting import Counted, Source
+    from agentctl.agents.counting import Counted, Folder, Source
     from agentctl.derived import Derived
     from agentctl.model import Details, Link, Page, Problem, Process, Record, Supervisor
     from agentctl.processes import Processes
@@ -124,8 +126,9 @@ if TYPE_CHECKING:
     class Usage(Protocol):
         """What an agent's usage module offers: <its module>_usage.py, imported by those who count."""
 
-        def sources(self, root: str, problems: list[Problem]) -> Iterator[Source]:
-            """Everything with spending in it, by listing folders alone. What cannot be listed is a problem."""
+        def folders(self, root: str, problems: list[Problem]) -> Iterator[Folder]:
+            """Everything with spending in it, by listing folders alone, each path once. What cannot be listed is a
+            problem."""
 
         def count(self, source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None) -> Counted:
             """What a source has, or has more than when it was left with this state. `tick`: it is still reading."""
@@ -181,6 +184,19 @@ def resolve(name: str) -> str | None:
     if name in TABLE:
         return name
     return next((agent.NAME for agent in load_all() if name in agent.ALIASES), None)
+
+
+def chosen(names: Iterable[str] | None) -> tuple[str, ...] | None:
+    """The agents that a person means; None: all."""
+    if names is None:
+        return None
+    found = []
+    for name in names:
+        agent = resolve(name)
+        if agent is None:
+            raise UsageError(f"unknown agent {name!r}; known: {', '.join(TABLE)}")
+        found.append(agent)
+    return tuple(dict.fromkeys(found))
 
 
 def home(env: Mapping[str, str]) -> str:

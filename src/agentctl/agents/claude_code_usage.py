@@ -8,13 +8,17 @@ Newer versions also write what was spent in money, as a running total with its s
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from agentctl.agents.claude_files import children_in, reason_of
 from agentctl.agents.claude_transcript import SYNTHETIC
 from agentctl.agents.counting import (
     OPEN,
     PAID,
     Counted,
+    Folder,
     Paid,
+    Reader,
     Source,
     Spent,
     amount,
@@ -24,7 +28,7 @@ from agentctl.agents.counting import (
     transcripts,
 )
 from agentctl.model import Problem
-from agentctl.stores import decode, lines_forward, moment, text_or_none
+from agentctl.stores import decode, lines_from_start, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,18 +43,26 @@ HEAD_CHUNK = 4096  # the first record of the conversation is near
 PAID_FIELDS = ("costUSD", "inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 
-def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
+def folders(root: str, problems: list[Problem]) -> Iterator[Folder]:
     base = f"{root}/projects"
     for project in listed(base, problems)[1]:
-        files, folders = listed(f"{base}/{project}", problems)
-        for name, stamp in files:
-            yield Source(f"{base}/{project}/{name}", stamp, name.removesuffix(".jsonl"))
-        for session in folders:
+        files, sessions = listed(f"{base}/{project}", problems)
+        if files:
+            yield Folder(f"{base}/{project}", files, session_of)
+        for session in sessions:
             inside = f"{base}/{project}/{session}/subagents"
             stamps = dict(listed(inside, problems)[0])
-            for child in children_in(list(stamps)):
-                name = f"agent-{child}.jsonl"
-                yield Source(f"{inside}/{name}", stamps[name], child, session)
+            names = (f"agent-{child}.jsonl" for child in children_in(list(stamps)))
+            if children := [(name, stamps[name]) for name in names]:
+                yield Folder(inside, children, child_of, session)
+
+
+def session_of(name: str) -> str:
+    return name.removesuffix(".jsonl")
+
+
+def child_of(name: str) -> str:
+    return session_of(name).removeprefix("agent-")
 
 
 def listed(folder: str, problems: list[Problem]) -> tuple[list[tuple[str, Stamp]], list[str]]:
@@ -65,56 +77,48 @@ def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None]
     return count_lines(source, state, Transcript, tick)
 
 
-class Transcript:
+class Transcript(Reader):
     WORDS = (b'"usage"', b'"cost-state"')  # without what follows: some writers put a space before the colon
 
-    def __init__(self, source: Source, state: dict[str, Any]) -> None:
-        self._source = source
-        self.state = state
-        self.parent: str | None = None
-
-    @property
-    def cwd(self) -> str | None:
-        return text_or_none(self.state.get("cwd"))
-
-    def items(self, offset: int, line: bytes) -> Iterator[Spent | Paid]:
+    def item(self, offset: int, line: bytes) -> Spent | Paid | None:
         record = decode(line)
         if record is None:
-            return
+            return None
         if record.get("type") == "cost-state":
-            yield self._paid(record)
-            return
+            return self._paid(record)
         message = record.get("message")
         usage = message.get("usage") if isinstance(message, dict) else None
         if not isinstance(message, dict) or not isinstance(usage, dict) or message.get("model") == SYNTHETIC:
-            return
-        at = moment(record.get("timestamp"))
-        if self._is_copy(at):
-            return
-        session = self._source.session
+            return None
+        state, at = self.state, moment(record.get("timestamp"))
+        if "own" not in state and self._is_copy(at):
+            return None
         if at is not None:
-            self.state["at"] = at
+            state["at"] = at
         if isinstance(cwd := record.get("cwd"), str):
-            self.state["cwd"] = cwd
-        id = message.get("id")
-        key = key_of(NAME, id, record.get("requestId")) if id else key_of(NAME, record.get("uuid") or (session, offset))
+            state["cwd"] = cwd
+        if id := message.get("id"):
+            key = key_of(NAME, id, record.get("requestId"))
+        else:
+            key = key_of(NAME, record.get("uuid") or (self.session, offset))
         given, said = amount(usage.get("input_tokens")), amount(usage.get("output_tokens"))
         read, written = amount(usage.get("cache_read_input_tokens")), amount(usage.get("cache_creation_input_tokens"))
         cost = money(record["costUSD"]) if "costUSD" in record else None  # of early versions
         model = text_or_none(message.get("model"))
         counts = (given, said, read, written, None)
-        yield Spent(key, session, model, at, counts, given or 0, said or 0, cost, OPEN if cost is None else PAID)
+        return Spent(key, self.session, model, at, counts, given or 0, said or 0, cost, OPEN if cost is None else PAID)
 
     def _is_copy(self, at: float | None) -> bool:
         """Of another session's beginning: until the first record that is not older than the head of the file."""
-        if self.state.get("own"):
-            return False
-        begun = head_moment(self._source.path)
-        if begun is not None and at is not None and at < begun:
+        if self._begun is not None and at is not None and at < self._begun:
             self.state["forked"] = True
             return True
         self.state["own"] = True
         return False
+
+    @cached_property
+    def _begun(self) -> float | None:
+        return head_moment(self.fd)
 
     def _paid(self, record: dict[str, Any]) -> Paid:
         """What was added to the running total since it was last written. A fork goes on with the other's total, which
@@ -128,8 +132,8 @@ class Transcript:
         by_model = None
         if before is not None and totals is not None:
             by_model = {model: added(before.get(model), values) for model, values in totals.items()}
-        name = f"{self._source.session} {number}"
-        return Paid(name, self._source.session, self.state.get("at"), by_model)
+        name = f"{self.session} {number}"
+        return Paid(name, self.session, self.state.get("at"), by_model)
 
 
 def running_totals(record: dict[str, Any]) -> dict[str, list[float]] | None:
@@ -159,10 +163,10 @@ def added(before: list[float] | None, now: list[float]) -> tuple[float, int, int
     return max(0.0, round(cost, 12)), given, said, read, written
 
 
-def head_moment(path: str) -> float | None:
+def head_moment(fd: int) -> float | None:
     """The newest moment in the bookkeeping that stands before the first record of the conversation."""
     newest = None
-    for line in lines_forward(path, HEAD_LIMIT, chunk=HEAD_CHUNK):
+    for line in lines_from_start(fd, HEAD_LIMIT, chunk=HEAD_CHUNK):
         if b'"uuid"' in line:
             break
         record = decode(line) or {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from agentctl.agents.codex_rollout import from_meta, payload_of
-from agentctl.agents.counting import Counted, Paid, Source, Spent, amount, count_lines, key_of, transcripts
+from agentctl.agents.counting import Counted, Folder, Reader, Source, Spent, amount, count_lines, key_of, transcripts
 from agentctl.model import Problem
 from agentctl.stores import moment, text_or_none
 
@@ -29,15 +29,19 @@ FIELDS = (
 )
 
 
-def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
+def folders(root: str, problems: list[Problem]) -> Iterator[Folder]:
     for folder in (*day_folders(f"{root}/sessions", 3, problems), f"{root}/archived_sessions"):
         try:
-            for name, stamp in transcripts(folder, ".jsonl")[0]:
-                id = name.removesuffix(".jsonl")[-36:]
-                if name.startswith("rollout-") and id.count("-") == 4:
-                    yield Source(f"{folder}/{name}", stamp, id)
+            files, _ = transcripts(folder, ".jsonl")
         except OSError as error:
             problems.append(Problem(NAME, error.strerror or str(error), folder))
+            continue
+        if rollouts := [one for one in files if one[0].startswith("rollout-") and thread_of(one[0]).count("-") == 4]:
+            yield Folder(folder, rollouts, thread_of)
+
+
+def thread_of(name: str) -> str:
+    return name.removesuffix(".jsonl")[-36:]
 
 
 def day_folders(folder: str, depth: int, problems: list[Problem]) -> Iterator[str]:
@@ -60,27 +64,15 @@ def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None]
     return count_lines(source, state, Rollout, tick)
 
 
-class Rollout:
+class Rollout(Reader):
     WORDS = (b'"token_usage_record"', b'"token_count"', b'"turn_context"', b'"session_meta"')
 
-    def __init__(self, source: Source, state: dict[str, Any]) -> None:
-        self._source = source
-        self.state = state
-
-    @property
-    def cwd(self) -> str | None:
-        return text_or_none(self.state.get("cwd"))
-
-    @property
-    def parent(self) -> str | None:
-        return text_or_none(self.state.get("parent"))
-
-    def items(self, offset: int, line: bytes) -> Iterator[Spent | Paid]:
+    def item(self, offset: int, line: bytes) -> Spent | None:
         if self.state.get("records") and b'"token_count"' in line and b'"token_usage_record"' not in line:
-            return  # says the same once more
+            return None  # says the same once more
         found = payload_of(line)
         if found is None:
-            return
+            return None
         kind, payload, record = found
         if kind == "session_meta":
             self._meet(payload)
@@ -89,31 +81,32 @@ class Rollout:
         elif kind == "token_usage_record" and isinstance(usage := payload.get("usage"), dict):
             self.state["records"] = True
             response = payload.get("response_id")
-            name = (payload.get("thread_id"), response) if response else (self._source.session, offset)
-            yield self._spent(key_of(NAME, *name), usage, record)
+            name = (payload.get("thread_id"), response) if response else (self.session, offset)
+            return self._spent(key_of(NAME, *name), usage, record)
         elif kind == "event_msg" and payload.get("type") == "token_count" and not self.state.get("records"):
-            yield from self._of_event(payload.get("info"), record)
+            return self._of_event(payload.get("info"), record)
+        return None
 
     def _meet(self, payload: dict[str, Any]) -> None:
         """The first is its own. What follows another one was copied from there, or goes on with it."""
         head = from_meta(payload)
         if "lineage" not in self.state:
             self.state["cwd"], self.state["parent"] = head.cwd, head.parent
-            self.state["lineage"] = head.forked_from or head.id or self._source.session
+            self.state["lineage"] = head.forked_from or head.id or self.session
         else:
             self.state["lineage"] = head.id or self.state["lineage"]
 
-    def _of_event(self, info: object, record: dict[str, Any]) -> Iterator[Spent]:
+    def _of_event(self, info: object, record: dict[str, Any]) -> Spent | None:
         total, last = (
             (info.get("total_token_usage"), info.get("last_token_usage")) if isinstance(info, dict) else (0, 0)
         )
         if not isinstance(total, dict) or not isinstance(last, dict):
-            return
+            return None
         mark = [amount(usage.get(field)) for usage in (total, last) for field in FIELDS]
         if mark[:5] == self.state.get("total"):
-            return  # repeated
+            return None  # repeated
         self.state["total"] = mark[:5]
-        yield self._spent(key_of(NAME, "event", self.state.get("lineage", self._source.session), mark), last, record)
+        return self._spent(key_of(NAME, "event", self.state.get("lineage", self.session), mark), last, record)
 
     def _spent(self, key: int, usage: dict[str, Any], record: dict[str, Any]) -> Spent:
         given, said, read, written, thought = (amount(usage.get(field)) for field in FIELDS)
@@ -121,5 +114,5 @@ class Rollout:
         at = moment(record.get("timestamp"))
         model = text_or_none(self.state.get("model"))
         return Spent(
-            key, self._source.session, model, at, (given, said, read, written, thought), fresh, said or 0
+            key, self.session, model, at, (given, said, read, written, thought), fresh, said or 0
         )  # reasoning is counted among the output

@@ -6,40 +6,23 @@ is the same for a count of one file (`status`) and for the totals of all (`usage
 
 from __future__ import annotations
 
+import marshal
 import os
 
 from agentctl.model import Tokens, Value
-from agentctl.stores import Passage, open_regular
+from agentctl.stores import Passage, open_regular, text_or_none
 
 try:
-    from _blake2 import blake2b  # hashlib loads OpenSSL, too: 5 ms of every `status`
+    from _blake2 import blake2b  # what hashlib gives, without OpenSSL, which it loads beside: 3.4 of 47 ms of imports
 except ImportError:
     from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any, Protocol
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     Stamp = tuple[int, int, int]  # inode, size, time of the last write in ns
-
-    class Reader(Protocol):
-        """The lines of one transcript, in order. What it has to remember between two passes is in `state`."""
-
-        state: dict[str, Any]
-
-        @property
-        def WORDS(self) -> tuple[bytes, ...]:
-            """A line without any of them is not looked at."""
-
-        @property
-        def cwd(self) -> str | None: ...
-
-        @property
-        def parent(self) -> str | None: ...
-
-        def items(self, offset: int, line: bytes) -> Iterable[Spent | Paid]: ...
-
 
 # Is what a call cost on record? A running total may still come; it did; it will not.
 OPEN, PAID, UNPAID = 0, 1, 2
@@ -99,13 +82,43 @@ class Paid(Value):
 class Source:
     """Something with spending in it: a transcript, or a database. Not a Value: there are many thousands of them."""
 
-    __slots__ = ("parent", "path", "session", "stamp")
+    __slots__ = ("folder", "parent", "path", "session", "stamp")
 
-    def __init__(self, path: str, stamp: Stamp, session: str = "", parent: str | None = None) -> None:
-        self.path = path
+    def __init__(self, path: str, stamp: Stamp, session: str = "", parent: str | None = None, folder: str = "") -> None:
+        self.path, self.folder = path, folder
         self.stamp = stamp  # the same, so nothing has changed
         self.session = session  # of a transcript
         self.parent = parent
+
+
+class Folder:
+    """Sources that lie together. Where none of them has changed, none is looked at any further."""
+
+    __slots__ = ("files", "parent", "path", "session_of")
+
+    def __init__(
+        self,
+        path: str,
+        files: list[tuple[str, Stamp]],  # the names below `path` of what is to be counted
+        session_of: Callable[[str], str],
+        parent: str | None = None,
+    ) -> None:
+        self.path, self.files, self.session_of, self.parent = path, files, session_of, parent
+
+    def mark(self) -> bytes:
+        """The same, so all of it is the same: names and stamps. (Version 0: the same bytes for the same values.)"""
+        return blake2b(marshal.dumps(self.files, 0), digest_size=16).digest()
+
+    def paths(self) -> set[str]:
+        return {f"{self.path}/{name}" for name, _ in self.files}
+
+    def changed(self, known: Mapping[str, Stamp]) -> list[Source]:
+        """What is new or not as it was; `known`: by path."""
+        return [
+            Source(path, stamp, self.session_of(name), self.parent, self.path)
+            for name, stamp in self.files
+            if known.get(path := f"{self.path}/{name}") != stamp
+        ]
 
 
 class Facts(Value):
@@ -149,10 +162,33 @@ def money(value: object) -> float | None:
 # A transcript
 
 
+class Reader:
+    """The lines of one transcript, in order: what an agent's own module says of each of them. What has to be remembered
+    between two passes is in `state`."""
+
+    WORDS: tuple[bytes, ...] = ()  # a line without any of them is not looked at
+
+    def __init__(self, source: Source, state: dict[str, Any], fd: int) -> None:
+        self.session = source.session
+        self.state = state
+        self.fd = fd  # of the transcript, to look elsewhere in it
+
+    def item(self, offset: int, line: bytes) -> Spent | Paid | None:
+        raise NotImplementedError
+
+    @property
+    def cwd(self) -> str | None:
+        return text_or_none(self.state.get("cwd"))
+
+    @property
+    def parent(self) -> str | None:
+        return text_or_none(self.state.get("parent"))
+
+
 def count_lines(
     source: Source,
     state: dict[str, Any] | None,
-    open_reader: Callable[[Source, dict[str, Any]], Reader],
+    open_reader: Callable[[Source, dict[str, Any], int], Reader],
     tick: Callable[[], None] | None = None,
 ) -> Counted:
     """The spending in a transcript, from where it was left if it was only added to since; else all of it."""
@@ -160,9 +196,9 @@ def count_lines(
     try:
         found = os.fstat(fd)
         start = place_in(fd, found.st_ino, found.st_size, state)
-        reader = open_reader(source, dict(state["reader"]) if start and state else {})
+        reader = open_reader(source, dict(state["reader"]) if start and state else {}, fd)
         passage = Passage(fd, start, found.st_size, reader.WORDS, tick)
-        spent = [item for offset, line in passage for item in reader.items(offset, line)]
+        spent = [item for offset, line in passage if (item := reader.item(offset, line)) is not None]
         place = {"inode": found.st_ino, "offset": passage.offset, "marks": marks(fd, passage.offset)}
     finally:
         os.close(fd)
@@ -195,20 +231,23 @@ def transcripts(folder: str, suffix: str) -> tuple[list[tuple[str, Stamp]], list
     caller's to report."""
     files, folders = [], []
     try:
-        entries = os.scandir(folder)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return [], []
-    with entries:
-        for entry in entries:
-            name = entry.name
-            if name.endswith(suffix):
-                try:
-                    found = entry.stat()
-                except OSError:
-                    continue  # gone this moment, or a link that leads nowhere
-                files.append((name, (found.st_ino, found.st_size, found.st_mtime_ns)))
-            elif entry.is_dir():
-                folders.append(name)
+    try:
+        with os.scandir(fd) as entries:  # of an open folder: the kernel need not find it again for each of its files
+            for entry in entries:
+                name = entry.name
+                if name.endswith(suffix):
+                    try:
+                        found = entry.stat()
+                    except OSError:
+                        continue  # gone this moment, or a link that leads nowhere
+                    files.append((name, (found.st_ino, found.st_size, found.st_mtime_ns)))
+                elif entry.is_dir():
+                    folders.append(name)
+    finally:
+        os.close(fd)
     return files, folders
 
 

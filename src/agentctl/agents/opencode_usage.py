@@ -20,6 +20,9 @@ from agentctl.agents.counting import (
     money,
     total_of,
 )
+from agentctl.agents.counting import (
+    Folder as Sources,
+)
 from agentctl.agents.opencode_db import Database
 from agentctl.agents.opencode_json import Folder
 from agentctl.agents.opencode_sessions import Sessions
@@ -32,31 +35,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from agentctl.agents.counting import Stamp
     from agentctl.agents.opencode_turn import Message, Row
 
 NAME = "opencode"
 MOST_OPEN = 1000  # unfinished messages that are looked at again; with more of them all are
 
 
-def sources(root: str, problems: list[Problem]) -> Iterator[Source]:
-    for path in Sessions(NAME, root, problems).databases:
-        try:
-            yield Source(path, database_stamp(path))
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            problems.append(Problem(NAME, error.strerror or str(error), path))
+def folders(root: str, problems: list[Problem]) -> Iterator[Sources]:
+    databases = Sessions(NAME, root, problems).databases
+    for folder in dict.fromkeys(map(os.path.dirname, databases)):  # they lie together
+        yield from stamped(folder, list(map(os.path.basename, databases)), database_stamp, no_session, problems)
     messages = f"{root}/storage/message"
-    for id in names(messages):
+    yield from stamped(messages, names(messages), folder_stamp, str, problems)
+
+
+def stamped(
+    folder: str,
+    inside: list[str],
+    stamp_of: Callable[[str], Stamp],
+    session_of: Callable[[str], str],
+    problems: list[Problem],
+) -> Iterator[Sources]:
+    files = []
+    for name in inside:
         try:
-            yield Source(f"{messages}/{id}", folder_stamp(f"{messages}/{id}"), id)
-        except NotADirectoryError:
+            files.append((name, stamp_of(f"{folder}/{name}")))
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            problems.append(Problem(NAME, error.strerror or str(error), f"{messages}/{id}"))
+            problems.append(Problem(NAME, error.strerror or str(error), f"{folder}/{name}"))
+    if files:
+        yield Sources(folder, files, session_of)
 
 
-def database_stamp(path: str) -> tuple[int, int, int]:
+def no_session(name: str) -> str:
+    """A database has many."""
+    return ""
+
+
+def database_stamp(path: str) -> Stamp:
     """With its write-ahead log, which has the newest rows."""
     found = [os.stat(path)]
     try:
@@ -66,7 +84,7 @@ def database_stamp(path: str) -> tuple[int, int, int]:
     return found[0].st_ino, sum(one.st_size for one in found), max(one.st_mtime_ns for one in found)
 
 
-def folder_stamp(folder: str) -> tuple[int, int, int]:
+def folder_stamp(folder: str) -> Stamp:
     with os.scandir(folder) as entries:
         found = [entry.stat() for entry in entries]
     return len(found), sum(one.st_size for one in found), max((one.st_mtime_ns for one in found), default=0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from agentctl import roots
-from agentctl.agents import load_all
+from agentctl.agents import chosen, load_all
 from agentctl.cli import output
-from agentctl.sessions import chosen, count_stored
+from agentctl.sessions import count_stored
 from agentctl.stores import Torn, read_json, text_or_none
 
 TYPE_CHECKING = False

@@ -7,11 +7,10 @@ import sys
 import time
 
 from agentctl import config
-from agentctl.agents import load_all
+from agentctl.agents import chosen, load_all
 from agentctl.cli import output
 from agentctl.cli.durations import seconds
 from agentctl.errors import UsageError
-from agentctl.sessions import chosen
 from agentctl.spending import Question, spent
 from agentctl.usage import BY, Price, Row, bar, human, money
 
