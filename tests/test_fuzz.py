@@ -28,7 +28,7 @@ from agentctl.agents import (
     opencode_api,
     opencode_db,
     opencode_json,
-    opencode_log,
+    opencode_line,
 )
 from agentctl.cli import agents as agents_verb
 from agentctl.cli import output
@@ -124,7 +124,7 @@ PLANTED: dict[str, tuple[object, str, Any]] = {
     "codex socket": (codex_socket.Connection, "status", status_of),
     "opencode database": (opencode_db, "broken", lambda: (KeyError,)),
     "opencode json": (opencode_json, "read_json", plain_json),
-    "opencode log": (opencode_log, "moment", stores.utc_seconds),
+    "opencode log": (opencode_line, "moment", stores.utc_seconds),
     "opencode http": (opencode_api, "question_text", first_question),
     "demo": (stores, "text_or_none", any_text),
     "launch record": (stores, "read_json", plain_json),

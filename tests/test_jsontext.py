@@ -74,6 +74,29 @@ def test_what_is_too_deep_is_told_as_by_the_package() -> None:
             read('{"a":' * 100_000)
 
 
+BARE = """\
+import sys
+from agentctl import jsontext
+TEXTS = ('{', '{"a"', '{"a":', '{"a": "b', '{"a": [1,}', '{"a": "\\\\x"}')
+MORE = ('{"a": 1', '{1: 2}', '[1 2]', '"', '{}', '{"a": [1, {"b": nul')
+for text in TEXTS + MORE:
+    for read in (jsontext.whole, jsontext.leading):
+        if read is jsontext.leading or text[0] == "{":
+            try:
+                print(read(text), end=" ")
+            except ValueError:
+                print("wrong", end=" ")
+    assert "json" not in sys.modules or sys.version_info >= (3, 12)
+"""
+
+
+def test_what_is_wrong_is_told_where_nobody_has_imported_the_package() -> None:
+    found = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False, timeout=60)
+    assert found.stderr == ""
+    words = found.stdout.split()
+    assert words.count("wrong") == len(words) - 2 and words.count("{}") == 2
+
+
 WITHOUT = """\
 import sys
 sys.modules["_json"] = None

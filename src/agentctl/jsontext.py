@@ -46,7 +46,9 @@ def scanned(text: str) -> tuple[Any, int]:
     """The value at the beginning of a text, and where it ends."""
     try:
         return scan(text, 0)
-    except StopIteration:  # so the scanner says that a value is missing
+    except (StopIteration, SystemError):
+        # So the scanner says that a value is missing. For what else is wrong it looks for the package's exception, and
+        # where nobody has imported that, Python 3.11 finds that it raised none: a SystemError.
         raise ValueError("no JSON") from None
     except SystemError:  # that of 3.11 takes what it raises from the package, and only where that was imported
         from json import JSONDecoder
