@@ -50,10 +50,6 @@ def scanned(text: str) -> tuple[Any, int]:
         # So the scanner says that a value is missing. For what else is wrong it looks for the package's exception, and
         # where nobody has imported that, Python 3.11 finds that it raised none: a SystemError.
         raise ValueError("no JSON") from None
-    except SystemError:  # that of 3.11 takes what it raises from the package, and only where that was imported
-        from json import JSONDecoder
-
-        return JSONDecoder().raw_decode(text)
 
 
 def whole(text: str | bytes) -> Any:
