@@ -106,3 +106,34 @@ def deny(folder: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "listdir", listdir)
     monkeypatch.setattr(os, "lstat", lstat)
     monkeypatch.setattr(os, "access", access)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 9))
+def test_of_several_copies_the_one_that_was_written_last(written: list[int], since: int) -> None:
+    """Whether the copies were listed by age before, or are looked up."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, moment in enumerate(written):
+            path = Path(folder) / "projects" / f"-work-{number}" / "3f2a.jsonl"
+            path.parent.mkdir(parents=True)
+            path.write_text("{}\n")
+            os.utime(path, (1000 + moment, 1000 + moment))
+        listed, asked = claude_code.Store(folder), claude_code.Store(folder)
+        assert set(listed.recent(1000.0 + since)) == ({"3f2a"} if max(written) >= since else set())
+        found = listed._transcript("3f2a")
+        assert found is not None and found == asked._transcript("3f2a")
+        assert os.stat(found).st_mtime == 1000 + max(written)
+
+
+@given(st.dictionaries(st.sampled_from(["s1", "s2", "s3"]), st.lists(st.sampled_from("abcd"), unique=True)))
+def test_sub_agents_by_name_and_by_list(sessions: dict[str, list[str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (session, children) in enumerate(sessions.items()):
+            below = Path(folder) / "projects" / f"-work-{number % 2}" / session / "subagents"
+            below.mkdir(parents=True)
+            for child in children:
+                (below / f"agent-{child}.jsonl").touch()
+        projects, listed = Projects("x", folder, []), Projects("x", folder, [])
+        assert listed.children().keys() == {child for children in sessions.values() for child in children}
+        assert [projects.child(child) for child in "abcde"] == [listed.child(child) for child in "abcde"]
+        for child, (path, parent) in listed.children().items():
+            assert child in sessions[parent] and os.path.exists(path)

@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock, call
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentctl.agents import claude_transcript, codex_rollout
+from agentctl.agents import claude_transcript, codex, codex_rollout
 from agentctl.stores import Opened
 from tests.demo_home import TIMEOUT, Home
 from tests.worlds import FIXTURES
@@ -232,3 +233,22 @@ def test_no_refused_call_of_codex_is_passed_over(before: str, mark: str, after: 
     passed = codex_rollout.passable(b"x\n" + line, 2, 2 + len(line), True) is not None
     assert not (passed and codex_rollout.is_refusal(payload))
     assert passed or mark != "done"
+
+
+def test_sub_agents_of_many_threads_are_looked_up_in_one_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each day was listed again, and each younger thread opened again, for every thread."""
+    day = tmp_path / "sessions" / "2026" / "11" / "15"
+    day.mkdir(parents=True)
+    ids = [f"019b6a06-0000-7000-8000-{number:012d}" for number in range(40)]
+    for number, id in enumerate(ids):
+        meta = {"id": id, "parent_thread_id": ids[number - 1]} if number % 2 else {"id": id}
+        line = {"timestamp": "2026-11-15T18:00:00.000Z", "type": "session_meta", "payload": meta}
+        (day / f"rollout-2026-11-15T18-00-00-{id}.jsonl").write_text(json.dumps(line) + "\n")
+    store = codex.Store(str(tmp_path))
+    listed, opened = Mock(wraps=store._names_in), Mock(wraps=codex_rollout.parent_in)
+    monkeypatch.setattr(store, "_names_in", listed)
+    monkeypatch.setattr(codex, "parent_in", opened)
+    found = [store.children(id) for id in ids]
+    assert found == [[ids[number + 1]] if number % 2 == 0 else [] for number in range(40)]
+    assert listed.call_args_list.count(call(str(day))) == 1
+    assert opened.call_count == len(ids) - 1

@@ -90,6 +90,15 @@ def examine(prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool =
     return found_look._replace(answer=answer._replace(sessions=(found[0],)))
 
 
+def store_of(found: Look) -> Store:
+    """The store that the session of `examine` was read from, as it was then: not for those who follow it."""
+    (session,) = found.answer.sessions
+    for reading in found.readings:
+        if reading.usable and (reading.agent.NAME, reading.store.root) == (session.agent, session.store):
+            return reading.store
+    return open_store_of(session)
+
+
 def open_store_of(session: Session) -> Store:
     """The store that a judged session came from, ready to read its messages."""
     store = load(session.agent).open_store(session.store or "")

@@ -128,6 +128,7 @@ class Store:
         self._roster: dict[str, dict[str, Any]] = {}
         self._projects = Projects(NAME, root, self.problems)
         self._found: dict[str, os.stat_result] = {}  # the transcripts that were listed, as they were then
+        self._recent: dict[str, list[str]] = {}  # session id -> those of them that are its own
         self.derived: Derived | None = None
 
     # Who is here
@@ -264,8 +265,10 @@ class Store:
         for folder in self._projects.folders():
             try:
                 for name, found in modified_since(folder, ".jsonl", since):
+                    named = name.removesuffix(".jsonl")
                     self._found[f"{folder}/{name}"] = found
-                    yield name.removesuffix(".jsonl")
+                    self._recent.setdefault(named, []).append(f"{folder}/{name}")
+                    yield named
             except OSError as error:
                 self._projects.unreadable(folder, error)
         for file in self._registered.values():
@@ -276,17 +279,11 @@ class Store:
         found = set(self._projects.transcripts())
         found |= {id for file in self._registered.values() if (id := text_or_none(file.get("sessionId")))}
         found = {id for id in found if id.startswith(prefix)}
-        return found or {child for child in self._all_children() if child.startswith(prefix)}
+        return found or {child for child in self._projects.children() if child.startswith(prefix)}
 
     def has(self, id: str) -> bool:
         registered = any(file.get("sessionId") == id for file in self._registered.values())
         return registered or bool(self._projects.transcripts_of(id))
-
-    def _all_children(self) -> Iterable[str]:
-        for folder in self._projects.folders():
-            for name in self._projects.names(folder):
-                if not name.endswith(".jsonl"):
-                    yield from children_in(self._projects.names(f"{folder}/{name}/subagents"))
 
     def children(self, id: str) -> Sequence[str]:
         path = self._transcript(id)
@@ -298,23 +295,14 @@ class Store:
             for folder in self._projects.folders_of(cwd):
                 if os.path.lexists(f"{folder}/{id}.jsonl"):
                     return f"{folder}/{id}.jsonl"
-        paths = self._projects.transcripts_of(id)
+        paths = self._recent.get(id) or self._projects.transcripts_of(id)  # an older copy is not the one
         return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)
-
-    def _child_transcript(self, id: str) -> tuple[str, str] | None:
-        """(path, parent) of a sub-agent."""
-        for folder in self._projects.folders():
-            for name in self._projects.names(folder):
-                path = f"{folder}/{name}/subagents/agent-{id}.jsonl"
-                if not name.endswith(".jsonl") and os.path.lexists(path):
-                    return path, name
-        return None
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         parent = None
         path = self._transcript(id)
         if path is None:
-            child = self._child_transcript(id)
+            child = self._projects.child(id)
             if child is None:
                 return self._record_of_registration(id)
             path, parent = child
@@ -380,7 +368,7 @@ class Store:
         return jsonl.after(path, cursor, messages_of) if path else Page((), cursor)
 
     def _any_transcript(self, id: str) -> str | None:
-        return self._transcript(id) or (child[0] if (child := self._child_transcript(id)) else None)
+        return self._transcript(id) or (child[0] if (child := self._projects.child(id)) else None)
 
     def _record_of_registration(self, id: str) -> Record | None:
         """A session that has a process (or had one) but no transcript: fresh, or run without persistence."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 
-from agentctl.agents.claude_files import reason_of, slug
+from agentctl.agents.claude_files import children_in, reason_of, slug
 from agentctl.model import Problem
 from agentctl.stores import names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SLUG_LIMIT = 200
 FEW = 8  # ids: for more of them everything is listed
@@ -21,6 +25,8 @@ class Projects:
         self._folders: list[str] | None = None
         self._index: dict[str, list[str]] | None = None  # session id -> its transcripts, of all folders
         self._asked_for = 0  # ids that were looked up without it
+        self._children: dict[str, tuple[str, str]] | None = None  # sub-agent -> its transcript, and its parent
+        self._children_asked_for = 0
         self.blind = False  # a folder could not be listed: a transcript that was not found may be there
 
     def unreadable(self, folder: str, error: OSError) -> None:
@@ -82,3 +88,31 @@ class Projects:
             if name in self.names(folder):  # where capital letters make no difference it may be another one's name
                 found.append(f"{folder}/{name}")
         return found
+
+    def children(self) -> dict[str, tuple[str, str]]:
+        """Of all sub-agents: the transcript of each, and the session that began it."""
+        if self._children is None:
+            self._children = {}
+            for folder, name in self._sessions():
+                below = f"{folder}/{name}/subagents"
+                for child in children_in(self.names(below)):
+                    self._children.setdefault(child, (f"{below}/agent-{child}{SUFFIX}", name))
+        return self._children
+
+    def child(self, id: str) -> tuple[str, str] | None:
+        """For a few sub-agents each session is asked for the one name."""
+        if self._children is None and self._children_asked_for < FEW:
+            self._children_asked_for += 1
+            for folder, name in self._sessions():
+                path = f"{folder}/{name}/subagents/agent-{id}{SUFFIX}"
+                if os.path.lexists(path):
+                    return path, name
+            return None
+        return self.children().get(id)
+
+    def _sessions(self) -> Iterator[tuple[str, str]]:
+        """(folder, name) of what sessions keep beside their transcripts."""
+        for folder in self.folders():
+            for name in self.names(folder):
+                if not name.endswith(SUFFIX):
+                    yield folder, name

@@ -14,7 +14,7 @@ import os
 import time
 
 from agentctl.agents import Candidates, home, jsonl
-from agentctl.agents.codex_rollout import Tail, may_name, messages_of, read_head, read_tail
+from agentctl.agents.codex_rollout import Tail, messages_of, parent_in, read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -134,6 +134,8 @@ class Store:
         self._daemon: tuple[int, int] | None = None
         self._names: dict[str, str] | None = None
         self._paths: dict[str, str] = {}
+        self._threads: list[tuple[str, str]] | None = None  # every rollout: whose it is, and where
+        self._parents: dict[str, str | None] = {}  # path -> the thread that it is a sub-agent of
         self._locks: frozenset[str] = frozenset()
         self._has_locks = False
         self._found: dict[str, os.stat_result] = {}  # the rollouts that were listed, as they were then
@@ -375,14 +377,15 @@ class Store:
 
     def children(self, id: str) -> Sequence[str]:
         """Sub-agents are threads of their own that name their parent, begun after it."""
-        found = []
-        for folder, name in self._rollouts():
-            child = thread_of(name)
-            path = f"{folder}/{name}"
-            if child and child > id and may_name(path, id):
-                with Opened(path) as file:
-                    found += [child] if read_head(file).parent == id else []
-        return sorted(found)
+        if self._threads is None:
+            named = ((thread_of(name), f"{folder}/{name}") for folder, name in self._rollouts())
+            self._threads = sorted((thread, path) for thread, path in named if thread)
+        return [thread for thread, path in self._threads if thread > id and self._parent(path) == id]
+
+    def _parent(self, path: str) -> str | None:
+        if path not in self._parents:
+            self._parents[path] = parent_in(path)
+        return self._parents[path]
 
     def watched(self, id: str) -> Sequence[str]:
         """Its lock and its rollout. What its daemon waits for is in neither: there it is the daemon's socket, too."""

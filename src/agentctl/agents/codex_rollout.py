@@ -7,13 +7,11 @@ follow the end by many seconds, and a killed turn stays open for ever: only the 
 from __future__ import annotations
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
-from agentctl.stores import TOO_LONG, Backward, decode, lines_forward, moment, read_bytes, text_or_none
+from agentctl.stores import TOO_LONG, Backward, Opened, decode, lines_forward, moment, read_bytes, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from agentctl.stores import Opened
 
 TAIL_LIMIT = 64 * 1024 * 1024
 HEAD_LIMIT = 1024 * 1024
@@ -260,10 +258,13 @@ def read_head(file: Opened) -> Head:
     return head
 
 
-def may_name(path: str, id: str) -> bool:
-    """Can this thread have to do with another one? Without decoding: all that are younger are asked."""
+def parent_in(path: str) -> str | None:
+    """The thread that this one is a sub-agent of. Mostly without decoding: all that are younger are asked."""
     beginning = read_bytes(path, META_LIMIT)
-    return id.encode() in beginning or b'"session_meta"' not in beginning or b"\n" not in beginning
+    if b'"parent_thread_id"' not in beginning and b'"session_meta"' in beginning and b"\n" in beginning:
+        return None
+    with Opened(path) as file:
+        return read_head(file).parent
 
 
 def from_meta(payload: dict[str, Any]) -> Head:

@@ -182,12 +182,14 @@ def ordered(rows: list[Session], tree: bool) -> list[tuple[Session, str]]:
     if not tree:
         return [(session, "") for session in rows]
     found: list[tuple[Session, str]] = []
+    children: dict[str | None, list[Session]] = {}
+    for session in rows:
+        children.setdefault(session.parent, []).append(session)
 
     def add(session: Session, depth: int) -> None:
         found.append((session, "  " * (depth - 1) + "└ " if depth else ""))
-        for child in rows:
-            if child.parent == session.id and depth < 8:
-                add(child, depth + 1)
+        for child in children.get(session.id, ()) if depth < 8 else ():
+            add(child, depth + 1)
 
     for session in rows:
         if session.parent not in shown:

@@ -9,7 +9,7 @@ import time
 from agentctl.cli import output
 from agentctl.errors import AgentctlError, NotFound
 from agentctl.model import GONE, ProcessKey
-from agentctl.sessions import Scope, one, open_store_of, query
+from agentctl.sessions import Scope, examine, one, open_store_of, query, store_of
 from agentctl.watching import ENDED, Watch
 
 TYPE_CHECKING = False
@@ -47,8 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if not args.follow:
         gc.disable()  # over before its rubbish matters
-    session = one(args.id, tokens=False).sessions[0]
-    store = open_store_of(session)
+    found = examine(args.id)
+    session = found.answer.sessions[0]
+    store = open_store_of(session) if args.follow else store_of(found)
     page = read(session, store.messages, max(0, args.n))
     if args.json and not args.follow:
         messages = [message_json(message) for message in page.messages]
