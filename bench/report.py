@@ -57,14 +57,15 @@ rounds and another load, so the two columns show the order of a change and not i
 
 What the figures say of the targets themselves:
 
-- `list` 6: the imports alone are 3.2 to 3.8 here, with a live OpenCode (sqlite3) and 300 launches in the home. 8 is
-  what this code holds; 6 was measured without either.
-- `status`, `why`, `peek` 8: to prove that an id is unique, all names are listed (665 folders of Codex). 11 without a
-  cache of names.
-- `list -a --since all`, no cache, 120: that would be 0.2 ms for each session. About 120 KB of each transcript are read,
-  to the prompt of its last turn. Paid once for each transcript; 120 needs another rule of how far back to look, or
-  another language.
-- `list -a --since all` 60: most of what is left is judging and printing 10 000 rows.
+- `list -a`, no cache, 25: 577 transcripts are read for it, about 115 KB of each. 30 is what this code holds; the second
+  time it is 15.
+- `list -a --since all`, no cache, 120: that would be 0.16 ms for each session, of which opening it, reading 64 KB of
+  its end and 16 KB of its beginning and closing it, with nothing looked at, is 0.02. A verdict needs the end of the
+  last turn, its words need all calls of that turn (how many were refused), and a title may stand anywhere: about 110
+  KB of each are looked through, 20 lines decoded. It is paid once for each transcript. 350 is what this code holds;
+  120 needs another language, or another answer.
+- `list -a --since all` 60: what is left is the making, judging and printing of 10 000 rows (0.1 ms each). 80 is what
+  this code holds.
 """
 
 WHERE = """\
@@ -90,23 +91,62 @@ only the shares mean something.
 DONE = """\
 ## What was done about it
 
+Each with its own figure, taken when it was done, at other loads than that of this page: they show an order. M: million
+instructions of the processor, which no load changes.
+
 - **Nothing stored is opened by `list`.** It reads what is alive or may be; `tests/test_work.py` counts the files.
-- **Launches** are looked up by session and process (it was a search of all for each session), a process by its start
-  tick; how a launch ended is read only where its session is judged.
-- **Stores are read one after the other** as long as each answers at once: threads that take the interpreter from each
-  other with every system call cost more (71 against 60 ms of a query, compared once). One that hangs delays the others
-  by 0.05 s.
-- **Transcripts**: once the last turn is known, its calls and results are not decoded, only looked at for what could
-  change the answer. A property test holds that against decoding all of them.
+- **Imports** ([decision 014](decisions/014-start-up.md)): the commonest commands import no argparse, json, re,
+  threading and hashlib. `list` 313 to 256 M, with lighter reading of launches; bare python is 37 M.
+- **Launches** are read and checked, and taken apart only where a session or a process of theirs is asked for: 256 to
+  240 M. They are looked up by session and process (it was a search of all for each session); how one ended is read
+  only where its session is judged.
+- **The process table**: all numbers of a row are looked at together (380 rows: 18 to 13 M); of a program that is
+  nobody's agent only argv and exe are read (in the crowd 24 300 to 20 400 system calls).
+- **One session**: a whole id is asked for where it belongs, and only if no store has it everything is listed: with the
+  imports `status` 168 to 116 ms, `why` 169 to 121, `peek` 165 to 116. `peek` reads from the store that was just looked
+  through: 124 to 93.
+- **Stores are read one after the other** as long as each works and does not wait: threads that take the interpreter
+  from each other with every system call cost more (538 against 472 ms of a first long list of 1 000). One that hangs
+  delays the others by 0.05 s.
+- **Transcripts**: lines are looked at in the block that was read; once the last turn is known, its calls and results
+  are not decoded, only looked at for what could change the answer. A property test holds that against decoding all of
+  them. 900 to 330 us for each of Claude Code, 900 to 390 for Codex.
 - **A cache** (`~/.cache/agentctl/records-*.json`, `src/agentctl/derived.py`) for 50 sessions or more: what a
   transcript says, for as long as device, inode, size and both times of its file are the same. Never of what may be
   alive, never a source of process status, deletable at any time.
-- **`list -a` still asks for the time of every transcript** (a few us each): appending to a file does not change its
-  folder, so no folder can be left out.
-- Not done: a parser of our own in place of `argparse` (`json` needs `re`, which is most of it, anyway); a cache of
-  launches (300 of them are about a tenth of a `list`); fewer queries for each session of OpenCode (500 of them are a
-  tenth of the longest list); a daemon.
+- **Rows**: a value that is given all of its fields keeps the dict that it was given; what nearly no stored session
+  has is not looked through for each of them (a session: 45 500 to 24 200 instructions).
+- **`list -a` asks for the time of every transcript** (a few us each): appending to a file does not change its folder,
+  so no folder can be left out. It looks for none again that it has just seen: 244 to 189 ms.
+- **Sub-agents** (`--tree`) of many sessions are looked up in one list: minutes to seconds.
+- **usage**: a line with tokens is decoded without what `json.loads` does around it (14.5 to 9.8 us), the minute of a
+  time stamp is remembered (2.8 to 0.5 us); a folder in which nothing changed is known by one mark of all its names
+  and stamps (31 to 1.4 ms for 10 000 files); sums lie in the order of time, without joins (19 to 11.5 ms); which
+  mention of a call counts is decided in the order of the file (7.0 to 5.7 s, 1296 to 325 MB read).
+- Not done: a cache of launches (300 of them are a quarter of the instructions of a `list`; one that makes every launch
+  gained 4 ms); fewer queries for each session of OpenCode (five of 90 us; one transaction for all saves 3 %); a daemon.
 """
+
+USAGE = """\
+## Token totals
+
+`agentctl usage`, CPU of the whole command, from the same `make bench`:
+
+```
+{lines}
+```
+
+- 250 MB in a second: counting comes near it where a third of the lines has usage (1 GB). In the 3.7 GB every fourth
+  kilobyte is a line with usage: at 250 MB/s each could take 16 us, and to decode one and make a call of it takes 20.
+- 100 ms after one line was added: to start, import and ask for the stamp of 10 000 files takes 85 of them; what
+  changed is then summed up again. 130 is what this code holds.
+"""
+
+
+def add_usage(lines: Sequence[str]) -> None:
+    """Its part is the last one."""
+    text = TEXT.read_text(encoding="utf-8").partition(USAGE.partition("\n")[0])[0].rstrip()
+    TEXT.write_text(f"{text}\n\n{USAGE.format(lines=chr(10).join(lines))}", encoding="utf-8")
 
 
 def write(sizes: Sequence[Size], crowd: Size, profile: Profile, launches: int, rounds: int) -> None:

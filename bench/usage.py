@@ -5,8 +5,8 @@
 - the 10 000 stored sessions of the other benchmarks (bench/stored.py): 3.7 GB of three agents, two years, every fourth
   kilobyte a line with usage.
 
-`make bench`. Prints the figures, the load and what nothing can be faster than; judges nothing: the targets stand beside
-the figures in the last lines.
+`make bench`. Prints the figures, the load and what nothing can be faster than, and puts them into docs/performance.md.
+Judges nothing: the targets stand beside the figures in the last lines.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from bench import report
 from bench.home import link
 from bench.stored import CACHE, stored
 
@@ -164,7 +165,7 @@ class Figures(NamedTuple):
     appended: float  # ms of CPU of the whole command
 
 
-def measured(home: Home) -> Figures:
+def measured(home: Home, tell: Callable[[str], None]) -> Figures:
     python, imports, bare = home.least(command="pass"), home.least(command=IMPORTS), home.least()
     home.fill()
     walk = home.least(command=LIST.format(root=str(home.folder / ".claude" / "projects")))
@@ -177,8 +178,10 @@ def measured(home: Home) -> Figures:
     sessions = home.least("--by", "session", "--since", "all")
     index = os.path.getsize(Path(home.env["XDG_CACHE_HOME"]) / "agentctl" / "usage.db")
     files = sum(1 for _ in home.folder.glob(".*/**/*.jsonl"))
-    print(f"{home.name}: {home.size / 1e6:.0f} MB in {files} files; load {os.getloadavg()[0]:.1f}; ", end="")
-    print(f"index {index / 1e6:.1f} MB; least of {ROUNDS}, {sys.version.split()[0]}")
+    tell(
+        f"{home.name}: {home.size / 1e6:.0f} MB in {files} files; load {os.getloadavg()[0]:.1f}; "
+        f"index {index / 1e6:.1f} MB; least of {ROUNDS}, {sys.version.split()[0]}"
+    )
     rows = (
         ("python -I -c pass, CPU ms", python),
         ("  with argparse, json, sqlite3, threading", imports),
@@ -191,20 +194,27 @@ def measured(home: Home) -> Figures:
         ("by session, all: CPU ms", sessions),
     )
     for name, figure in rows:
-        print(f"  {name:<42} {figure:>7.0f}")
+        tell(f"  {name:<42} {figure:>7.0f}")
     return Figures(home.name, home.size / 1e6 / first, appended)
 
 
 def main() -> None:
+    said: list[str] = []
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+        said.append(line)
+
     found = []
     for kind in (Home, StoredHome):
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="usage-", dir=CACHE) as folder:  # beside what is linked
-            found.append(measured(kind(Path(folder))))
-    print("of the whole command:")
+            found.append(measured(kind(Path(folder)), tell))
+    tell("of the whole command:")
     for one in found:
-        print(f"{one.name}, the first time: {one.rate:.0f} MB per CPU second (target: at least {FASTEST})")
-        print(f"{one.name}, one line added: {one.appended:.0f} ms of CPU (target: at most {QUICKEST})")
+        tell(f"{one.name}, the first time: {one.rate:.0f} MB per CPU second (target: at least {FASTEST})")
+        tell(f"{one.name}, one line added: {one.appended:.0f} ms of CPU (target: at most {QUICKEST})")
+    report.add_usage(said)
 
 
 if __name__ == "__main__":

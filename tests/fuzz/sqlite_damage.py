@@ -116,7 +116,7 @@ def odd(old: object, rng: Random) -> Any:
         try:
             text = mutations.write(mutations.mutate_value(json.loads(old), rng), rng)
             return text.encode(errors="replace").decode()
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
     if rng.random() < 0.4:
         return rng.choice(mutations.TEXTS).encode(errors="replace").decode()
