@@ -50,6 +50,7 @@ class Asker(threading.Thread):
         """Equal, where nothing happened to it since before the list."""
         stage = self.stage
         wrong = []
+        links = {row["link"]}
         for verb in ("status", "why"):
             done, answer = stage.world.ask(verb, life.id or "")
             if done.crashed:
@@ -60,9 +61,12 @@ class Asker(threading.Thread):
             told = answer.get("session") or {}
             if "unknown" in (told.get("process"), row["process"]):
                 return  # some other process is starting: that is another world than a moment ago
+            links.add(told.get("link"))
             wrong += differences(life.id or "", verb, without_doubts(told), "list", without_doubts(row))
         stage.watcher.has_looked_after(done.until)
-        if not is_quiet(life, done._replace(since=since)):
+        # Which is the only process that can be on it changes with every one of its agent that begins or ends.
+        concerned = [life, *(one for one in stage.lives[:] if one.agent == life.agent and "sole" in links)]
+        if not all(is_quiet(one, done._replace(since=since)) for one in concerned):
             return
         stage.compared += 1
         if wrong:

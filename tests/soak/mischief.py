@@ -12,7 +12,8 @@ from tests.soak.actor import Actor, free_directory, free_pid, is_told, new_life
 from tests.soak.kinds import OpenCodeLife, Standin
 from tests.soak.lives import ANY_END
 from tests.soak.oracle import DONE, IDLE, NOT_THERE
-from tests.soak.world import Lost
+from tests.soak.world import Lost, patiently
+from tests.torture.handles import state_of
 
 if TYPE_CHECKING:
     import random
@@ -296,10 +297,14 @@ class Leaderless(Actor):
             return None
         assert isinstance(life, Standin)
         try:
-            with contextlib.suppress(Lost):
+            with contextlib.suppress(Lost), life.touched():  # its directory cannot be read any more
                 assert life.line is not None
                 life.line.send("leave_leader")
                 life.is_deaf = True
+                pid = life.processes["agent"].pid
+                patiently(
+                    "the end of its first thread", lambda: life.died_at is not None or state_of(pid) in ("Z", None)
+                )
             return "its first thread ends"
         finally:
             life.lock.release()
