@@ -144,7 +144,7 @@ ACTING = (
             "                tuple(agents_of(launch, claimed, processes)),\n",
             "                tuple(\n"
             "                    key for key, one in claimed.items()\n"
-            "                    if (one.details.env or {}).get(launches.MARKER) == launch.id\n"
+            "                    if (one.details.env or {}).get(launches.MARKER) == launch.launch.id\n"
             "                ),\n",
         ),
     ),
