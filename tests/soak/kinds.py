@@ -370,7 +370,9 @@ class DemoLife(Life):
         os.write(self.terminal, text.encode())
 
     def drain(self) -> None:
-        while select.select([self.terminal], [], [], 0)[0]:
+        poll = select.poll()  # not select(): that knows no descriptor above 1023
+        poll.register(self.terminal, select.POLLIN)
+        while poll.poll(0):
             try:
                 if not os.read(self.terminal, 65536):
                     return
