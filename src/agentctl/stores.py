@@ -179,6 +179,8 @@ class Backward:
                     yield b"".join((block[newline + 1 : after], *reversed(pieces))), 0, length
                 elif length:
                     yield block, newline + 1, after
+                else:
+                    self.after = len(block[:newline].rstrip(b"\n"))  # empty lines, perhaps millions of them, at once
                 pieces, length = [], 0
             length += self.after
             if length <= LINE_LIMIT:

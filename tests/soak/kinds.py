@@ -70,6 +70,8 @@ class Standin(Life):
             self.tools.append(Handle(facts["pid"], facts["start"]))
 
     def answer_call(self) -> None:
+        if self.turn == WAITING:  # once it is answered, it works, for as long as it has more to write
+            self.timeline.may_be(time.monotonic(), Truth(ALIVE, WORKING))
         if self.pending:
             self.do("result", text="ok")
             self.pending = False
