@@ -196,6 +196,7 @@ BLOCKS = st.builds(
     ERRORS,
     st.sampled_from([{}, {"tool_use_id": "t"}]),
 )
+AS_IT_STANDS = ("toolUseResult", "toolDenialKind", "permissionDecision", "cwd")  # in every record that was seen
 OWN = st.fixed_dictionaries(
     {},
     optional={
@@ -210,7 +211,8 @@ OWN = st.fixed_dictionaries(
 @settings(deadline=None)
 @given(blocks=st.lists(BLOCKS, min_size=1, max_size=3), own=OWN, spaced=st.booleans())
 def test_no_refused_call_of_claude_is_passed_over(blocks: list[Any], own: dict[str, Any], spaced: bool) -> None:
-    record = {"parentUuid": None, "type": "user", "message": {"role": "user", "content": blocks}, **own}
+    record = {"parentUuid": None, "type": "user", "message": {"role": "user", "content": blocks}}
+    record |= {name: own[name] for name in AS_IT_STANDS if name in own}
     line = json.dumps(record, separators=None if spaced else (",", ":")).encode()
     around = b"x\n" + line + b"\n" + b'"is_error":true'
     may_be = claude_transcript.may_be_refused(around, 2, 2 + len(line))
