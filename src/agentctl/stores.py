@@ -383,8 +383,11 @@ def utc_seconds(text: str) -> float:
     """2026-11-15T18:36:49.146Z is what all agents write: it is taken apart here, which spares every command the import
     of datetime. Everything else is datetime's."""
     if len(text) >= 20 and text[-1] == "Z" and text.isascii():
-        minute = MINUTES[text[:16]]
-        if minute is not None and (second := float(text[17:-1])) < 60:
+        try:
+            minute, second = MINUTES[text[:16]], float(text[17:-1])
+        except ValueError:
+            minute, second = None, 0.0
+        if minute is not None and 0 <= second < 60:
             return minute + second
     from datetime import datetime
 
