@@ -259,10 +259,12 @@ def test_a_store_that_is_away_for_a_while(home: Home, looks: Looks, monkeypatch:
     assert wait.words() == ["running -> stopped"]
 
 
-def test_a_store_that_does_not_come_back(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "UNSURE", 0.2)
+def test_a_store_that_does_not_come_back(home: Home, looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
     id, _ = home.start("[[sleep:300]]")
     wait = Waiting(home, id)
+    # For a moment any process that starts may be on it.
+    wait_until(lambda: any(one.status == "running" for one in looks.made[-1]), "a look that is sure")
+    monkeypatch.setattr(waiting, "UNSURE", 0.2)
     home.root.rename(home.root.with_name("away"))
     result = wait.end()
     home.root.with_name("away").rename(home.root)
