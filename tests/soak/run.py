@@ -6,6 +6,7 @@ A random life in a PID namespace of its own. What is decided comes from the seed
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import queue
 import subprocess
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 WORKERS, ASKERS = 3, 2
 EVERY, EVERY_QUIETLY = 5.0, 30.0  # seconds between two lines of progress
+LATEST = 600.0  # seconds behind its time, for what it ends with: then it hangs
 
 
 def main() -> int:
@@ -87,6 +89,7 @@ def inside(folder: Path, minutes: float, seed: str, agents: tuple[str, ...]) -> 
     mount("tmpfs", folder, "mode=755,size=75%")
     stage = Stage(World(folder), evidence, agents)
     print(f"soak: {minutes:g} minutes, seed {seed}", flush=True)
+    faulthandler.dump_traceback_later(minutes * 60 + LATEST, exit=True)  # who waits for whom, if it does not end
     began = time.monotonic()
     askers = [Asker(stage, f"{seed}/asker/{number}") for number in range(ASKERS)]
     for asker in askers:
