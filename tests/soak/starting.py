@@ -17,10 +17,12 @@ from tests.soak.kinds import DemoLife, Standin
 from tests.soak.lives import ANY_END, Life, key_of, ticks_of
 from tests.soak.oracle import DONE, FAILED, GONE, IDLE, NOT_THERE, WAITING, WORKING, Truth
 from tests.soak.world import PATIENCE, Command, Done, Line, Lost, ended, patiently
+from tests.torture.handles import WorldError
 
 if TYPE_CHECKING:
     from tests.soak.stage import Stage
 
+TICKS = os.sysconf("SC_CLK_TCK")
 STATUS = {WORKING: "busy", WAITING: "waiting", IDLE: "idle"}
 
 
@@ -113,13 +115,13 @@ def on_the_way(stage: Stage, life: Life) -> bool:
     """After the command has ended: does its launch go on?"""
     one = stage.world.launch_of(life.mark)
     if one is None:
-        return bool(unnamed_runners(stage))
+        return bool(unnamed_runners(stage, life))
     pid, start = key_of(one["child"])
     return ticks_of(pid) == start
 
 
-def unnamed_runners(stage: Stage) -> list[int]:
-    """Runners that have not written yet whom they started."""
+def unnamed_runners(stage: Stage, life: Life) -> list[int]:
+    """Runners that have not written yet whom they started. One that is older than this life has lost its record."""
     named = {one.get("id") for one in stage.world.launches()}
     found = []
     for name in os.listdir("/proc"):
@@ -129,7 +131,8 @@ def unnamed_runners(stage: Stage) -> list[int]:
         except OSError:
             continue
         if name.isdigit() and any(word.endswith("/runner.py") for word in words) and not named & set(words):
-            found.append(int(name))
+            age = time.clock_gettime(time.CLOCK_BOOTTIME) - (ticks_of(int(name)) or 0) / TICKS
+            found += [int(name)] if age <= time.monotonic() - life.born + 1.0 else []
     return found
 
 
@@ -159,7 +162,7 @@ def name_of(pid: int) -> str:
 def follow_demo(stage: Stage, life: DemoLife, kind: str, before: tuple[Truth, ...]) -> None:
     """The demo agent is on its own: see what it came to."""
     one = stage.world.launch_of(life.mark)
-    while one is None and unnamed_runners(stage):
+    while one is None and unnamed_runners(stage, life):
         time.sleep(0.01)
         one = stage.world.launch_of(life.mark)
     if one is None:
@@ -254,8 +257,11 @@ def by_hand(stage: Stage, life: Life, words: list[str], at_pid: int | None, **en
         popen = life.popen
         assert popen is not None
         line = None
+        deadline = time.monotonic() + PATIENCE
         while line is None and not has_exited(popen):
             line = stage.world.switchboard.take(life.mark, 0.05)
+            if time.monotonic() > deadline:
+                raise WorldError(f"{life.agent} was started by hand and has not said who it is")
         with contextlib.suppress(Lost):
             if line is not None and life.greet(line, stage.watcher):
                 stage.know(life)
