@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.launch_home import TIMEOUT, Home
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 WHO = {f"GIT_{role}_{what}": f"x@{role}" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+@contextmanager
+def git_home_in(folder: Path) -> Iterator[GitHome]:
+    """In the end no process is left, and no lock of git's."""
+    home = GitHome(folder)
+    try:
+        yield home
+    finally:
+        home.end_all()
+    assert home.locks() == []
 
 
 class GitHome(Home):

@@ -17,7 +17,7 @@ from agentctl.cleaning import Objection, objections
 from agentctl.inspection import Tree, mounts_in
 from tests.children import until
 from tests.launch_home import LONG
-from tests.worktree_home import Worktrees
+from tests.worktree_home import Worktrees, worktrees_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,12 +28,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="launching needs
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Worktrees]:
-    home = Worktrees(tmp_path)
-    try:
+    with worktrees_in(tmp_path) as home:
         yield home
-        assert home.git.locks() == []
-    finally:
-        home.end_all()
 
 
 def refused(home: Worktrees, word: str, *words: str, code: int = 4, **more: Any) -> None:

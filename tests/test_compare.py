@@ -19,7 +19,7 @@ from agentctl.model import Exit, Message, ProcessKey
 from tests.children import until
 from tests.git_world import Git, made
 from tests.launch_home import COMMAND, LONG, TIMEOUT
-from tests.worktree_home import Worktrees
+from tests.worktree_home import Worktrees, worktrees_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +32,8 @@ WORK = "[[bash:echo x > new; echo more >> a; git add a; git commit -qm work; ech
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Worktrees]:
-    home = Worktrees(tmp_path)
-    try:
+    with worktrees_in(tmp_path) as home:
         yield home
-        assert home.git.locks() == []
-    finally:
-        home.end_all()
 
 
 def test_side_by_side_while_one_runs(home: Worktrees) -> None:

@@ -18,7 +18,7 @@ from agentctl.errors import LaunchFailed, TimedOut
 from agentctl.groups import Crew, Outcome
 from agentctl.model import Session
 from tests.children import until
-from tests.git_home import GitHome
+from tests.git_home import GitHome, git_home_in
 from tests.launch_home import LONG
 
 if TYPE_CHECKING:
@@ -31,12 +31,8 @@ SILENT = "exec sleep 300"  # an agent that writes nothing
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[GitHome]:
-    home = GitHome(tmp_path)
-    try:
+    with git_home_in(tmp_path) as home:
         yield home
-    finally:
-        home.end_all()
-    assert home.locks() == []
 
 
 def test_three_slots(home: GitHome) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from agentctl import worktrees
 from tests.children import until
-from tests.git_home import GitHome
+from tests.git_home import GitHome, git_home_in
 from tests.killed_commands import kill_at
 from tests.launch_home import LONG, TIMEOUT
 
@@ -46,12 +46,8 @@ STEPS = (
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[GitHome]:
-    home = GitHome(tmp_path)
-    try:
+    with git_home_in(tmp_path) as home:
         yield home
-    finally:
-        home.end_all()
-    assert home.locks() == []
 
 
 def test_thirty_slots(home: GitHome) -> None:

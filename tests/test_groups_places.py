@@ -13,7 +13,7 @@ from agentctl import git, groups, worktrees
 from agentctl.errors import Refused
 from agentctl.git import GitFailed
 from tests.children import until
-from tests.git_home import GitHome
+from tests.git_home import GitHome, git_home_in
 from tests.launch_home import LONG
 
 if TYPE_CHECKING:
@@ -26,12 +26,8 @@ TWO = ("--agent", "demo", "--agent", "demo", "-p", "hi", "--group", "g")
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[GitHome]:
-    home = GitHome(tmp_path)
-    try:
+    with git_home_in(tmp_path) as home:
         yield home
-    finally:
-        home.end_all()
-    assert home.locks() == []
 
 
 def bases(found: dict[str, dict[str, Any]]) -> set[str]:

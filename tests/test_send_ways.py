@@ -154,7 +154,9 @@ def registered(store: Path, **facts: Any) -> Held:
 
 @pytest.mark.parametrize("status", ["idle", "shell"])
 def test_at_its_prompt_it_is_spoken_to_by_its_terminal(tmp_path: Path, status: str) -> None:
-    claude_code_control.way_to_send(registered(tmp_path, status=status, kind="interactive"))
+    held = registered(tmp_path, status=status, kind="interactive")
+    claude_code_control.way_to_send(held)  # or it is refused, as below
+    assert claude_code_control.own_screen(held) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from agentctl.cli import compare, completion, worktree
 from agentctl.cli.worktree import commits_cell
 from agentctl.inspection import Tree
 from tests.launch_home import LONG
-from tests.worktree_home import Worktrees
+from tests.worktree_home import Worktrees, worktrees_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +24,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="launching needs
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Worktrees]:
-    home = Worktrees(tmp_path)
-    try:
+    with worktrees_in(tmp_path) as home:
         yield home
-        assert home.git.locks() == []
-    finally:
-        home.end_all()
 
 
 def test_everything_that_is_known(home: Worktrees) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.git_world import Git
@@ -13,6 +14,7 @@ from tests.launch_world import run_python
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
     from pathlib import Path
 
     from agentctl.model import Launch
@@ -26,6 +28,17 @@ plan = worktrees.plan(found, cwd, f"{group}-{slot}", os.environ, branch=f"try/{g
 request = control.Request("demo", prompt, plan.cwd, dict(os.environ), group=group, slot=slot, worktree=plan)
 print(control.launch(request, os.environ, print).id)
 """
+
+
+@contextmanager
+def worktrees_in(folder: Path) -> Iterator[Worktrees]:
+    """In the end no process is left, and no lock of git's."""
+    home = Worktrees(folder)
+    try:
+        yield home
+        assert home.git.locks() == []
+    finally:
+        home.end_all()
 
 
 class Worktrees(Home):

@@ -83,8 +83,12 @@ class Standin(Life):
     def prompt(self) -> None:
         raise NotImplementedError
 
-    def call(self) -> None:
-        raise NotImplementedError
+    def call(self, **more: Any) -> None:
+        """Of a tool that runs until somebody ends it."""
+        with self.touched():
+            self.do("call", command="sleep 300", **more)
+            self.pending = True
+            self.tool()
 
     def end_turn(self, how: str) -> None:
         raise NotImplementedError
@@ -144,12 +148,6 @@ class ClaudeLife(Standin):
             self.status("busy")
             self.do("prompt", text="please do it")
 
-    def call(self) -> None:
-        with self.touched():
-            self.do("call", command="sleep 300")
-            self.pending = True
-            self.tool()
-
     def question(self) -> None:
         with self.becoming(WAITING):
             self.do("call", command="rm -rf build")
@@ -181,12 +179,6 @@ class CodexLife(Standin):
     def prompt(self) -> None:
         with self.becoming(WORKING):
             self.do("prompt", text="please do it")
-
-    def call(self) -> None:
-        with self.touched():
-            self.do("call", command="sleep 300")
-            self.pending = True
-            self.tool()
 
     def question(self) -> None:
         with self.becoming(WAITING):
@@ -260,11 +252,8 @@ class OpenCodeLife(Standin):
         time.sleep(LATE)
         self.hold_log(False)
 
-    def call(self) -> None:
-        with self.touched():
-            self.do("call", command="sleep 300", allowed=True)
-            self.pending = True
-            self.tool()
+    def call(self, **more: Any) -> None:
+        super().call(allowed=True, **more)
 
     def question(self) -> None:
         with self.becoming(WAITING):
