@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from tests.torture.standins.opencode_files import LETTERS, PROJECT
 from tests.torture.standins.opencode_files import Database as Schema
 
-VERSION = 3
+VERSION = 4
 CACHE = Path(__file__).parent.parent / "build" / "bench"
 DAY = 86400
 FRESH = 20 * 3600  # an older one has other sessions in the last week
@@ -27,6 +27,8 @@ YEARS = 2 * 365 * DAY
 LAST_WEEK = 0.05  # of the sessions
 MEDIAN, SIGMA, LARGEST = 64 * 1024, 1.55, 60 * 1024 * 1024
 SHARES = {"claude": 0.80, "codex": 0.15, "opencode": 0.05}
+RESTAMP = 32 * 1024  # bytes: so often Claude Code writes its title and mode again, so that they are near the end
+INTERACTIVE = 0.7  # of its sessions: only these get a title
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5")
 WORDS = "the parser fails when a header is folded over two lines so split it first and keep the offsets of both".split()
 
@@ -112,16 +114,29 @@ class Maker:
             lines += turn(self.now, "body", "/home/person/work/project-1")
         return lines
 
-    def write(self, path: Path, head: list[bytes], agent: str, tail: list[bytes], written: float) -> None:
+    def write(
+        self,
+        path: Path,
+        head: list[bytes],
+        agent: str,
+        tail: list[bytes],
+        written: float,
+        stamps: tuple[bytes, ...] = (),
+    ) -> None:
+        """`stamps`: lines that stand there again after every so many bytes."""
         wanted = self.size()
         body = self.bodies[agent]
         at = self.random.randrange(len(body))
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
             size = file.write(b"\n".join(head) + b"\n")
+            stamped = size
             while size < wanted:
                 size += file.write(body[at] + b"\n")
                 at = (at + 1) % len(body)
+                if stamps and size - stamped >= RESTAMP:
+                    size += file.write(b"\n".join(stamps) + b"\n")
+                    stamped = size
             size += file.write(b"\n".join(tail) + b"\n")
         self.bytes += size
         os.utime(path, (written, written))
@@ -131,17 +146,18 @@ class Maker:
     def claude(self) -> None:
         id, cwd, written = self.uuid(), self.project(), self.now - self.age()
         began = written - self.random.random() * DAY / 4
-        head = [
-            compact({"type": "mode", "mode": "normal", "sessionId": id}),
-            *self.claude_turn(began, id, cwd),
-            compact({"type": "ai-title", "aiTitle": self.text(40), "sessionId": id}),
-        ]
+        stamps = [compact({"type": "last-prompt", "lastPrompt": "go on", "leafUuid": self.uuid(), "sessionId": id})]
+        if self.random.random() < INTERACTIVE:
+            stamps.append(compact({"type": "ai-title", "aiTitle": self.text(40), "sessionId": id}))
+        stamps.append(compact({"type": "mode", "mode": "normal", "sessionId": id}))
+        head = [compact({"type": "mode", "mode": "normal", "sessionId": id}), *self.claude_turn(began, id, cwd)]
         tail = self.claude_turn(written, id, cwd)
         if self.random.random() < 0.15:
             del tail[-1:]  # killed in mid-turn
-        tail.append(compact({"type": "last-prompt", "lastPrompt": "go on", "sessionId": id}))
+        else:
+            tail += [*stamps, compact({"type": "cost-state", "totalCostUSD": 0.25, "sessionId": id})]
         folder = self.folder / "home/.claude/projects" / cwd.replace("/", "-")
-        self.write(folder / f"{id}.jsonl", head, "claude", tail, written)
+        self.write(folder / f"{id}.jsonl", head, "claude", tail, written, tuple(stamps))
         self.ids["claude"].append(id)
         if self.random.random() < 0.08:
             for _ in range(self.random.randint(1, 4)):

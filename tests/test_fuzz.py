@@ -20,6 +20,7 @@ import pytest
 from agentctl import config, github, launches, stores, unsaved
 from agentctl.agents import (
     claude_code,
+    claude_records,
     claude_transcript,
     codex,
     codex_rollout,
@@ -136,7 +137,7 @@ PLANTED: dict[str, tuple[object, str, Any]] = {
     "cache": (stores, "read_json", plain_json),
     "packages": (agents_verb, "read_json", plain_json),
     "process table": (linux, "is_whole", always(True)),
-    "lines": (claude_transcript, "decode", json.loads),
+    "lines": (claude_records, "decode", json.loads),
     "git": (unsaved, "named", lambda names: names[0]),
     "github": (github, "parse", lambda number, repo, text: json.loads(text)["title"]),
 }

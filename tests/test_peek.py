@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentctl import sessions
-from agentctl.agents import claude_transcript, codex_rollout, jsonl, opencode
+from agentctl.agents import claude_records, codex_rollout, jsonl, opencode
 from agentctl.cli import peek
 from agentctl.model import Message, Page
 from tests import opencode_home
@@ -57,14 +57,14 @@ def test_the_last_messages_of_a_demo_session(home: Home) -> None:
 
 def test_messages_of_real_claude_transcripts() -> None:
     path = next((FIXTURES / "claude" / "subagent_finished").rglob("projects/*/*.jsonl"))
-    page = jsonl.newest(str(path), 20, claude_transcript.messages_of)
+    page = jsonl.newest(str(path), 20, claude_records.messages_of)
     assert brief(page) == [
         ("user", "sub [[agent:do it <<bash:sleep 3>> <<tex"),
         ("tool", "Agent"),
         ("result", "sub done\nagentId: ab4ec759e592fb42e (use"),
         ("assistant", "main done"),
     ]
-    (newest,) = jsonl.newest(str(path), 1, claude_transcript.messages_of).messages
+    (newest,) = jsonl.newest(str(path), 1, claude_records.messages_of).messages
     assert newest.text == "main done"
 
 

@@ -15,20 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentctl.agents import claude_transcript, codex, codex_rollout
+from agentctl.agents import claude_records, claude_transcript, codex, codex_rollout
 from agentctl.stores import Opened
 from tests.demo_home import TIMEOUT, Home
-from tests.worlds import FIXTURES
+from tests.transcripts import CLAUDE, CLAUDE_SEEN, CODEX, CODEX_SEEN, SUBAGENTS, mutated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-CLAUDE = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*.jsonl"))
-CODEX = sorted(FIXTURES.glob("codex/*/codex_home/sessions/*/*/*/*.jsonl"))
-CLAUDE_SEEN = sorted(FIXTURES.glob("lab-evidence/claude*.jsonl"))
-CODEX_SEEN = sorted(FIXTURES.glob("lab-evidence/codex*.jsonl"))
-SUBAGENTS = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*/subagents/*.jsonl"))
 
 COUNTING = """\
 import os, sys
@@ -130,30 +124,6 @@ def test_a_long_list_opens_no_transcript_twice_in_its_life(home: Home, tmp_path:
 # What is passed over in a transcript
 
 
-def mutated(samples: list[Path], chance: random.Random) -> bytes:
-    """Conversations one after the other, with lines lost, doubled, out of order, of others, and torn."""
-    lines = [
-        line for path in chance.choices(samples, k=chance.randint(1, 4)) for line in path.read_bytes().split(b"\n")
-    ]
-    for _ in range(chance.randint(0, 6)):
-        at = chance.randrange(len(lines))
-        match chance.randrange(5):
-            case 0:
-                del lines[at]
-            case 1:
-                lines.insert(chance.randrange(len(lines)), lines[at])
-            case 2:
-                lines.insert(chance.randrange(len(lines)), lines.pop(at))
-            case 3:
-                lines[at] = lines[at][: chance.randrange(len(lines[at]) + 1)]
-            case _:
-                lines[at] = (
-                    lines[at].replace(b'"gitBranch":"', b'"gitBranch":"",":"').replace(b'"turn_id":"0', b'"turn_id":"9')
-                )
-        lines = lines or [b""]
-    return b"\n".join(lines)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_passing_over_calls_and_results_changes_nothing_that_is_read(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -186,7 +156,7 @@ def test_passing_over_calls_and_results_changes_nothing_that_is_read(
 
 
 REFUSING = st.sampled_from(
-    [*claude_transcript.REFUSED_MARKS, "fine", 'he said "is_error":true', "\\", "\n" * 30, "x" * 3000, "\U0001f600"]
+    [*claude_records.REFUSED_MARKS, "fine", 'he said "is_error":true', "\\", "\n" * 30, "x" * 3000, "\U0001f600"]
 )
 SAID = st.lists(REFUSING, max_size=3).map(" ".join)
 ERRORS = st.sampled_from([{}, {"is_error": False}, {"is_error": True}])
@@ -216,7 +186,7 @@ def test_no_refused_call_of_claude_is_passed_over(blocks: list[Any], own: dict[s
     line = json.dumps(record, separators=None if spaced else (",", ":")).encode()
     around = b"x\n" + line + b"\n" + b'"is_error":true'
     may_be = claude_transcript.may_be_refused(around, 2, 2 + len(line))
-    assert may_be or not claude_transcript.refusal(record)
+    assert may_be or not claude_records.refusal(record)
     if not own and not spaced and list(blocks[0].items())[2:] in ([], [("is_error", False)]) and len(blocks) == 1:
         assert not may_be  # nearly all of them are like this
 

@@ -3,8 +3,9 @@
 It holds facts of files, never of processes, and each only for as long as its file is the very same: device, inode, size
 and both of its times, looked up after the process table was read, as the file itself would be. (No program can set the
 time of a file's last change, so that a file which was put back with its old size and time is seen, too.)
-A record from here is equal to one that is read anew. It can be deleted at any time; whatever is wrong with it, it is
-only empty. Those who read and write it at one moment do not wait for each other: the last one wins.
+A record from here is equal to one that is read anew, or tells more: what was read for the row of a table is kept as
+such, and is nothing to those who ask for all. It can be deleted at any time; whatever is wrong with it, it is only
+empty. Those who read and write it at one moment do not wait for each other: the last one wins.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ WORDS = (
     *("turn", "reason", "error", "pending", "pending_tool", "pending_id", "ending", "cwd", "branch", "model"),
     *("title", "prompt", "version", "parent", "forked_from", "policy", "said"),
 )
+OWN_WORDS = WORDS[:-1]
 NUMBERS = ("started_at", "updated_at", "cost_usd")
-FIELDS = (*WORDS, *NUMBERS, "inferred")
+FIELDS = (*WORDS, *NUMBERS, "inferred", "brief")
 NOTHING = type(None)
 TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -48,11 +50,13 @@ TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(NUMBERS, (int, float, NOTHING)),
     "said": (str,),
     "inferred": (bool,),
+    "brief": (bool,),
 }
 
 
 class Derived:
-    def __init__(self, folder: str, agent: str, root: str) -> None:
+    def __init__(self, folder: str, agent: str, root: str, *, brief: bool = False) -> None:
+        self.brief = brief  # no more is asked for than a table shows
         self._folder = folder
         self._agent = agent
         self._root = root
@@ -83,7 +87,7 @@ class Derived:
         except OSError:
             return read()
         kept = self._kept.get(path)
-        if kept is not None and kept[: len(stamp)] == stamp:
+        if kept is not None and kept[: len(stamp)] == stamp and (self.brief or not kept[-1]):
             self._used.add(path)
             return record_of(kept, self._agent, id, self._root, path)
         began = time.time()
@@ -91,7 +95,8 @@ class Derived:
         if record.turn != UNKNOWN and began - stamp[3] / 1e9 > SETTLED and (values := values_of(record)):
             try:
                 if stamp_of(os.stat(path)) == stamp:  # nobody wrote to it while it was read
-                    self._fresh[path] = (*stamp, *values)
+                    self._fresh[path] = (*stamp, *values, self.brief)
+                    return record._replace(stamp=(stamp[3], stamp[2]))
             except OSError:
                 pass
         return record
@@ -136,21 +141,22 @@ def stamp_of(found: os.stat_result) -> Stamp:
 
 def values_of(record: Record) -> tuple[Any, ...] | None:
     """None: not one that is worth keeping, or that cannot be had back the same."""
-    own = record.__dict__
-    if len(record.evidence) != 1 or record.evidence != (Evidence("store", record.evidence[0].fact, record.path),):
+    own, said = record.__dict__, record.evidence[0] if len(record.evidence) == 1 else None
+    if said is None or (said.source, said.path, said.pid, said.inferred) != ("store", record.path, None, False):
         return None
-    words = (*(own[name] for name in WORDS[:-1]), record.evidence[0].fact)
-    if sum(len(word) for word in words if word) > LONGEST:
+    words = [own[name] for name in OWN_WORDS]
+    words.append(said.fact)
+    if sum([len(word) for word in words if word]) > LONGEST:
         return None
-    return (*words, *(own[name] for name in NUMBERS), record.inferred)
+    return (*words, *[own[name] for name in NUMBERS], record.inferred)
 
 
 def record_of(kept: tuple[Any, ...], agent: str, id: str, store: str, path: str) -> Record:
     """All fields in their order: thousands are made at once."""
-    stamp, words, numbers = kept[: len(STAMP)], kept[len(STAMP) : -len(NUMBERS) - 1], kept[-len(NUMBERS) - 1 :]
+    stamp, words, numbers = kept[: len(STAMP)], kept[len(STAMP) : -len(NUMBERS) - 2], kept[-len(NUMBERS) - 2 :]
     turn, reason, error, pending, pending_tool, pending_id, ending, cwd, branch, model, *others = words
     title, prompt, version, parent, forked_from, policy, said = others
-    started_at, updated_at, cost_usd, inferred = numbers
+    started_at, updated_at, cost_usd, inferred, _ = numbers
     return Record(
         agent=agent,
         id=id,

@@ -43,6 +43,7 @@ class Scope(Value):
     ids: tuple[str, ...] | None = None  # these very sessions, and no other
     children: bool = False
     tokens: bool = False
+    brief: bool = False  # of stored sessions only what the row of a table shows
 
 
 class Errand:
@@ -204,7 +205,7 @@ def read_records(
         if cache is not None and len(stored) >= MANY:
             from agentctl.derived import Derived
 
-            derived = Derived(cache, reading.agent.NAME, reading.store.root)
+            derived = Derived(cache, reading.agent.NAME, reading.store.root, brief=scope.brief)
             reading.store.derived = derived if derived.load(len(stored)) else None
         for id in (*stored, *sorted(matches)):
             read_one(id)

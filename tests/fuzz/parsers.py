@@ -7,7 +7,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentctl import hooks, launches, locks, stores
-from agentctl.agents import claude_transcript, codex_rollout, demo, load_control, opencode_messages
+from agentctl.agents import claude_records, codex_rollout, demo, load_control, opencode_messages
 from agentctl.agents.opencode_turn import Message, Part, read_turn
 from agentctl.cli import output, peek
 from agentctl.errors import AgentctlError
@@ -52,12 +52,12 @@ def shown(messages: Iterable[model.Message]) -> Iterable[str]:
 
 
 def read_claude(data: bytes) -> Iterable[str]:
-    yield from shown(claude_transcript.messages_of(data))
+    yield from shown(claude_records.messages_of(data))
     if (record := stores.decode(data)) is not None:
-        tail = claude_transcript.judge_turn(claude_transcript.Tail(), record, max_turns=False)
-        yield from texts(claude_transcript.with_context(claude_transcript.with_title(tail, record), record))
-        claude_transcript.refusal(record)
-        claude_transcript.is_conversation(record)
+        tail = claude_records.judge_turn(claude_records.Tail(), record, max_turns=False)
+        yield from texts(claude_records.with_context(claude_records.with_title(tail, record), record))
+        claude_records.refusal(record)
+        claude_records.is_conversation(record)
 
 
 def read_codex(data: bytes) -> Iterable[str]:

@@ -21,7 +21,8 @@ from agentctl.agents.claude_files import (
     written_at,
 )
 from agentctl.agents.claude_projects import Projects
-from agentctl.agents.claude_transcript import messages_of, read_head, read_tail
+from agentctl.agents.claude_records import messages_of
+from agentctl.agents.claude_transcript import read_head, read_tail
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -308,14 +309,20 @@ class Store:
             path, parent = child
         if self.derived is None or tokens:
             return self._read_record(id, path, parent, tokens=tokens)
+        brief = self.derived.brief
         return self.derived.through(
-            id, path, self._found.get(path), lambda: self._read_record(id, path, parent, tokens=False)
+            id, path, self._found.get(path), lambda: self._read_record(id, path, parent, brief=brief)
         )
 
-    def _read_record(self, id: str, path: str, parent: str | None, *, tokens: bool) -> Record:
+    def _read_record(
+        self, id: str, path: str, parent: str | None, *, tokens: bool = False, brief: bool = False
+    ) -> Record:
+        from agentctl.agents.claude_row import read_row  # nobody else needs it
+
         try:
             with Opened(path) as file:
-                tail, head = read_tail(file, sidechain=parent is not None), read_head(file)
+                row = read_row(file) if brief and parent is None else None
+                tail, head = row or (read_tail(file, sidechain=parent is not None), read_head(file))
                 updated_at = tail.updated_at or os.fstat(file.fd).st_mtime
             spent, cost = spent_in(path, id, tail.cost_usd) if tokens else (None, tail.cost_usd)
         except OSError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from agentctl.agents.claude_files import children_in, reason_of
-from agentctl.agents.claude_transcript import SYNTHETIC
+from agentctl.agents.claude_records import SYNTHETIC
 from agentctl.agents.counting import (
     OPEN,
     PAID,

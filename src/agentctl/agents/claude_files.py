@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from agentctl.agents.claude_transcript import Tail
+    from agentctl.agents.claude_records import Tail
 
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 

@@ -6,76 +6,59 @@ file's age says anything. What counts is T: the last user or assistant record of
 
 from __future__ import annotations
 
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
+from agentctl.agents.claude_records import (
+    LOCAL_COMMAND_MARKS,
+    Tail,
+    ends_turn,
+    has_context,
+    has_title,
+    is_anchor,
+    is_conversation,
+    is_interrupt,
+    is_tool_result,
+    judge_turn,
+    plain_text,
+    refusal,
+    undecided,
+    with_context,
+    with_title,
+)
+from agentctl.model import DONE, UNKNOWN, Value
 from agentctl.stores import TOO_LONG, Backward, amount, decode, lines_forward, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from agentctl.stores import Opened, Span
 
 TAIL_LIMIT = 32 * 1024 * 1024  # to find T at all; normally the first 64 KB have it
 COMFORT_LIMIT = 512 * 1024  # for what is only nice to have once T is known
 HEAD_LIMIT = 512 * 1024
 
-INTERRUPT_MARK = "[Request interrupted by user"
-LOCAL_COMMAND_MARKS = ("<command-name>", "<command-message>", "<local-command", "<bash-input>", "<bash-stdout>")
-REFUSED_MARKS = (
-    "requested permissions to",
-    "doesn't want to proceed with this tool use",
-    "Permission to use",
-    "was blocked. For security, Claude Code",
-    "needs approval. ",
-)
-SYNTHETIC = "<synthetic>"
-
-# A line is decoded only if it holds one of these. Inside a JSON string the quotes are escaped: text cannot fake it.
+# What begins with its type has no place in the conversation: of these only some tell anything, and others are long.
+BARE = b'{"type":"'
+TITLES = (b"custom-title", b"ai-title")
+TELLING = frozenset((*b"user assistant attachment cost-state last-prompt".split(), *TITLES))
+NEWER = b"atis-latch"
+# Of all others a line is decoded only if it holds one of these. No text can fake it: inside a
+# JSON string the quotes are escaped.
 INTERESTING = (
     b'"user"',
     b'"assistant"',
+    b'"max_turns_reached"',
     b'"custom-title"',
     b'"ai-title"',
     b'"cost-state"',
     b'"last-prompt"',
-    b'"max_turns_reached"',
 )
 BEGINNING = 512  # of a line: who wrote it, and what its first block is
 BRANCH = b'"gitBranch":"'
-# Records without a place in the conversation, some of them long: nothing is looked for in them.
-BOOKKEEPING = tuple(
-    f'{{"type":"{kind}"'.encode()
-    for kind in "api-request api-request-blob api-request-shape file-history-snapshot mode permission-mode "
-    "queue-operation tools-used".split()
-)
 PARENT = b'{"parentUuid":'
 IS_ERROR = b'"is_error":'
 NO_ERROR = b'"is_error":false}]}'  # of the last result of a message
 ACCEPTED = b'"permissionDecision":{"decision":"accept"'
 OWN_FIELDS = 1024  # at the end of a line: the fields of the record itself
-NEWER_MARK = b'"atis-latch"'
-
-
-class Tail(Value):
-    """What the end of a transcript tells."""
-
-    turn: str = IDLE
-    reason: str = "no turn was begun"
-    error: str | None = None
-    pending: str | None = None
-    pending_id: str | None = None
-    pending_tool: str | None = None
-    orderly: bool | None = None  # the process wrote its end marker; None = this version has no such marker
-    inferred: bool = False
-    refused: int = 0
-    model: str | None = None
-    custom_title: str | None = None
-    ai_title: str | None = None
-    cost_usd: float | None = None
-    branch: str | None = None
-    cwd: str | None = None
-    version: str | None = None
-    updated_at: float | None = None
+# Titles are written again after every 32 KB, so that the last 64 KB hold them: the agent itself looks no further.
+TITLES_WITHIN = 64 * 1024
 
 
 class Head(Value):
@@ -91,14 +74,19 @@ def read_tail(file: Opened, *, sidechain: bool = False) -> Tail:
     """Walk back from the end until T, the prompt of its turn and the last model are known.
 
     The lines of a first turn can stand in another order than they happened in (seen: the answer before its prompt). A
-    record names its parent, so an earlier line that descends from T is the later record: no clock is asked.
+    record names its parent, so an earlier line that descends from T is the later record: no clock is asked. Nothing of
+    its turn comes after a T that ends it.
     """
     tail = Tail()
     decided = False  # T was found
+    final = False  # and ends its turn
     last = b""  # its uuid
+    behind: list[bytes] = []  # the lines behind T
     parents: dict[bytes, bytes] = {}  # uuid -> uuid of its parent, of the lines that were seen
     below: frozenset[bytes] = frozenset()  # T, and what descends from it of the lines behind it
     anchored = False  # the last record that a model or a person wrote was found: end markers stand after it
+    titled = False  # a title was found, and stood behind a record of the conversation: no older one counts
+    start = 0  # of T
     ended_with: set[str] = set()  # end markers after the anchor
     newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
     max_turns = False
@@ -111,28 +99,40 @@ def read_tail(file: Opened, *, sidechain: bool = False) -> Tail:
         read += after - begin + 1
         if decided and read > COMFORT_LIMIT:
             break
+        in_conversation = data.startswith(PARENT, begin)
+        titled = titled or (in_conversation and has_title(tail))
         if passed is not None and anchored and has_context(tail) and adds_nothing(data, begin, after, tail, below):
             rest, lines.after = lines.after, pass_over(lines, tail, below)
-            passed += (data, begin, after), (lines.block, lines.after + 1, rest)
+            if not final:
+                passed += (data, begin, after), (lines.block, lines.after + 1, rest)
             read += rest - lines.after
             continue
-        if decided and passed is not None and parent_at(data, begin, after) in below:
-            looked_at = (line for block, start, end in passed for line in block[start:end].split(b"\n"))
+        if below and passed is not None and parent_at(data, begin, after) in below:
+            looked_at = (line for block, first, end in passed for line in block[first:end].split(b"\n"))
             parents.update(named for line in looked_at for named in parent_in(line))
             passed = None
-        if data.startswith(BOOKKEEPING, begin):
-            continue
-        line = data[begin:after]
-        newer = newer or NEWER_MARK in line
-        parents.update(parent_in(line))
-        if not any(mark in line for mark in INTERESTING):
-            continue
+        if not in_conversation and data.startswith(BARE, begin):
+            line = data[begin:after]
+            newer = newer or kind_of(line) == NEWER
+            if kind_of(line) not in TELLING:
+                continue
+        else:
+            line = data[begin:after]
+            if not any(mark in line for mark in INTERESTING):
+                if not final:
+                    parents.update(parent_in(line)) if decided else behind.append(line)
+                continue
+        if not decided:
+            behind.append(line)
+        elif not final:
+            parents.update(parent_in(line))
         record = decode(line)
         if record is None:
             continue
         kind = record.get("type")
         if kind in ("custom-title", "ai-title"):
-            tail = with_title(tail, record)
+            if not decided and not titled:
+                tail = with_title(tail, record)
         elif kind in ("cost-state", "last-prompt"):
             if not anchored:
                 ended_with.add(kind)
@@ -146,10 +146,14 @@ def read_tail(file: Opened, *, sidechain: bool = False) -> Tail:
             if not is_conversation(record):
                 continue
             anchored = anchored or is_anchor(record)
-            uuid = uuid_after(line, b'"uuid":"')
-            if not decided or descends(uuid, last, parents):
+            uuid = b"" if final else uuid_after(line, b'"uuid":"')
+            if not decided or (uuid and descends(uuid, last, parents)):
+                if not decided:
+                    start = lines.start
+                    parents.update(named for line in behind for named in parent_in(line))
                 tail, decided, last = judge_turn(undecided(tail), record, max_turns), True, uuid
-                below = frozenset(one for one in (last, *parents) if one == last or descends(one, last, parents))
+                final = ends_turn(tail)
+                below = frozenset() if final else family_of(last, parents)
             elif is_tool_result(record):
                 if tail.turn == DONE and refusal(record):
                     tail = tail._replace(refused=tail.refused + 1)
@@ -157,12 +161,35 @@ def read_tail(file: Opened, *, sidechain: bool = False) -> Tail:
                 break
     newer = newer or "cost-state" in ended_with
     orderly = "cost-state" in ended_with if newer else "last-prompt" in ended_with
+    tail = tail if has_title(tail) else with_older_title(tail, file, start)
     return tail._replace(orderly=orderly if decided else None)
 
 
-def has_context(tail: Tail) -> bool:
-    """Is all known that any record of a conversation tells? Its branch is looked for: not every directory has one."""
-    return not (tail.model is None or tail.cwd is None or tail.version is None or tail.updated_at is None)
+def with_older_title(tail: Tail, file: Opened, end: int) -> Tail:
+    """With the newest title before `end`; those that stand together are one."""
+    lines = Backward(file, end - max(0, file.size - TITLES_WITHIN), end)
+    for data, begin, after in lines:
+        if data.startswith(PARENT, begin):
+            if has_title(tail):
+                break
+            lines.after = pass_conversation(lines)
+        elif kind_of(data[begin:after]) in (*TITLES, None):
+            record = decode(data[begin:after]) or {}
+            tail = with_title(tail, record) if record.get("type") in ("custom-title", "ai-title") else tail
+    return tail
+
+
+def kind_of(line: bytes) -> bytes | None:
+    """The type of a record that begins with it."""
+    return line[len(BARE) : line.find(b'"', len(BARE))] if line.startswith(BARE) else None
+
+
+def pass_conversation(lines: Backward) -> int:
+    """Behind which line of its block the next one is that is no record of the conversation."""
+    block, after = lines.block, lines.after
+    while (newline := block.rfind(b"\n", 0, after)) >= 0 and block.startswith(PARENT, newline + 1):
+        after = newline
+    return after
 
 
 def pass_over(lines: Backward, tail: Tail, below: frozenset[bytes]) -> int:
@@ -237,147 +264,9 @@ def descends(uuid: bytes, from_: bytes, parents: dict[bytes, bytes]) -> bool:
     return False
 
 
-def undecided(tail: Tail) -> Tail:
-    """The same, but for what T said of its turn."""
-    return tail._replace(error=None, pending=None, pending_id=None, pending_tool=None, inferred=False, refused=0)
-
-
-def with_title(tail: Tail, record: dict[str, Any]) -> Tail:
-    return tail._replace(
-        custom_title=tail.custom_title or text_or_none(record.get("customTitle")),
-        ai_title=tail.ai_title or text_or_none(record.get("aiTitle")),
-    )
-
-
-def is_anchor(record: dict[str, Any]) -> bool:
-    """Written by a model or a person: not the results and marks that a dying process still adds."""
-    if record.get("type") == "assistant":
-        return not record.get("isAbortedMidStream")
-    return not is_tool_result(record) and not is_interrupt(record)
-
-
-def with_context(tail: Tail, record: dict[str, Any]) -> Tail:
-    """Model, branch, directory and time: the newest record that has them wins."""
-    if has_context(tail) and tail.branch is not None:
-        return tail
-    message = record.get("message")
-    model = message.get("model") if isinstance(message, dict) else None
-    return tail._replace(
-        model=tail.model or (text_or_none(model) if model != SYNTHETIC else None),
-        branch=tail.branch or text_or_none(record.get("gitBranch")),
-        cwd=tail.cwd or text_or_none(record.get("cwd")),
-        version=tail.version or text_or_none(record.get("version")),
-        updated_at=tail.updated_at or moment(record.get("timestamp")),
-    )
-
-
-def judge_turn(tail: Tail, record: dict[str, Any], max_turns: bool) -> Tail:
-    """What T says about its turn."""
-    if record.get("type") == "assistant":
-        return judge_assistant(tail, record)
-    if is_interrupt(record):
-        return tail._replace(turn=INTERRUPTED, reason="the last record is the person's interrupt")
-    if max_turns:
-        return tail._replace(turn=FAILED, reason="the limit of turns was reached", error="max turns reached")
-    if is_tool_result(record):
-        return tail._replace(turn=WORKING, reason="the last record is a tool's result: a model call follows")
-    return tail._replace(turn=WORKING, reason="the last record is a prompt without an answer")
-
-
-def judge_assistant(tail: Tail, record: dict[str, Any]) -> Tail:
-    message = record.get("message")
-    message = message if isinstance(message, dict) else {}
-    blocks = message.get("content")
-    blocks = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
-    text = " ".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text").strip()
-    if record.get("isApiErrorMessage"):
-        code = record.get("apiErrorStatus")
-        error = " ".join(str(part) for part in (code, record.get("error"), text) if part)
-        return tail._replace(turn=FAILED, reason="the last record is an API error", error=error or "API error")
-    if record.get("isAbortedMidStream"):
-        return tail._replace(turn=INTERRUPTED, reason="the last answer was cut off in mid-stream")
-    if message.get("model") == SYNTHETIC:
-        return tail._replace(turn=INTERRUPTED, reason="the last answer is a placeholder for an interrupted turn")
-    stop = message.get("stop_reason")
-    tools = [block for block in blocks if block.get("type") == "tool_use"]
-    if stop in ("tool_use", "pause_turn") or tools:
-        pending, name = describe_tool(tools[-1]) if tools else (None, None)
-        return tail._replace(
-            turn=WORKING,
-            reason=f"the last record is an unanswered call of {name or 'a tool'}",
-            pending=pending,
-            pending_tool=name,
-            pending_id=text_or_none(tools[-1].get("id")) if tools else None,
-        )
-    if stop is None:
-        return tail._replace(turn=DONE, reason="the last record is an answer without a stop reason", inferred=True)
-    return tail._replace(turn=DONE, reason=f"the last record is an answer that ended its turn ({stop})")
-
-
-def describe_tool(block: dict[str, Any]) -> tuple[str, str | None]:
-    """A tool call as a person would say it: its name, and the one input that matters."""
-    name = text_or_none(block.get("name"))
-    given = block.get("input")
-    detail: object = None
-    if isinstance(given, dict):
-        detail = next(
-            (given[key] for key in ("command", "file_path", "url", "pattern", "plan") if given.get(key)), None
-        )
-        questions = given.get("questions")
-        if detail is None and isinstance(questions, list) and questions and isinstance(questions[0], dict):
-            detail = questions[0].get("question")
-    return (f"{name}: {detail}" if isinstance(detail, str) else str(name)), name
-
-
-def plain_text(record: dict[str, Any]) -> str:
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "\n".join(
-            str(block.get("text") or "") for block in content if isinstance(block, dict) and block.get("type") == "text"
-        )
-    return ""
-
-
-def is_tool_result(record: dict[str, Any]) -> bool:
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    return isinstance(content, list) and any(
-        isinstance(block, dict) and block.get("type") == "tool_result" for block in content
-    )
-
-
-def is_interrupt(record: dict[str, Any]) -> bool:
-    return record.get("type") == "user" and plain_text(record).startswith(INTERRUPT_MARK)
-
-
-def refusal(record: dict[str, Any]) -> bool:
-    """A tool result that says that the tool was not allowed to run: in a field of its own, or (older) in its text."""
-    decision = record.get("permissionDecision")
-    if record.get("toolDenialKind") or (isinstance(decision, dict) and decision.get("decision") == "reject"):
-        return True
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and block.get("is_error"):
-            said = block.get("content")
-            said = said if isinstance(said, str) else str(said)
-            if any(mark in said for mark in REFUSED_MARKS):
-                return True
-    return False
-
-
-def is_conversation(record: dict[str, Any]) -> bool:
-    """Is this a step of a turn? Local commands (/exit, !ls), their output, caveats and summaries are not."""
-    if record.get("type") == "assistant":
-        return True
-    if record.get("isCompactSummary") or record.get("isVisibleInTranscriptOnly"):
-        return False
-    if record.get("isMeta") and not isinstance(record.get("origin"), dict):
-        return False
-    return not plain_text(record).lstrip().startswith(LOCAL_COMMAND_MARKS)
+def family_of(uuid: bytes, parents: dict[bytes, bytes]) -> frozenset[bytes]:
+    """It, and all that descend from it."""
+    return frozenset((uuid, *(one for one in parents if descends(one, uuid, parents))))
 
 
 def read_head(file: Opened) -> Head:
@@ -400,38 +289,3 @@ def read_head(file: Opened) -> Head:
             if text and not text.startswith(LOCAL_COMMAND_MARKS):
                 return head._replace(prompt=text)
     return head
-
-
-def messages_of(line: bytes) -> list[Message]:
-    """The messages on one line of a transcript. Bookkeeping, and what only the model gets to see, is none."""
-    if b'"user"' not in line and b'"assistant"' not in line:
-        return []
-    record = decode(line)
-    if record is None or record.get("type") not in ("user", "assistant") or record.get("isMeta"):
-        return []
-    at = moment(record.get("timestamp"))
-    role = str(record["type"])
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    found = []
-    for block in blocks if isinstance(blocks, list) else ():
-        if not isinstance(block, dict):
-            continue
-        kind = block.get("type")
-        if kind == "text" and (text := str(block.get("text") or "").strip()):
-            local = text.startswith(LOCAL_COMMAND_MARKS)
-            failed = bool(record.get("isApiErrorMessage"))
-            found.append(Message("note" if local else role, text, at, failed=failed))
-        elif kind == "tool_use":
-            text, name = describe_tool(block)
-            found.append(Message("tool", text, at, tool=name))
-        elif kind == "tool_result":
-            found.append(Message("result", result_text(block.get("content")), at, failed=bool(block.get("is_error"))))
-    return found
-
-
-def result_text(content: object) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict)).strip()
-    return content.strip() if isinstance(content, str) else ""

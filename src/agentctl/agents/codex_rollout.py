@@ -41,7 +41,7 @@ COUNTED = (
 REFUSED_MARKS = ("reject command", "rejected by user")
 SAID = 200  # characters of an output that say so
 LONGEST_SAID = len(b'"output":"') + SAID * len(b"\\ud83d\\ude00")  # the same in a file, where all are escaped
-REFUSED_BYTES = tuple(mark.encode() for mark in REFUSED_MARKS)
+REFUSING = b"reject"  # in each of them
 BEGINNING = 256  # of a line
 KIND = b'"payload":{"type":"'
 TYPES = (b'event_msg"', b'response_item"', b'turn_context"')
@@ -161,9 +161,10 @@ def pass_over(lines: Backward, ended: bool) -> bool:
 def passable(data: bytes, begin: int, after: int, ended: bool) -> bytes | None:
     """What a line is that need not be decoded; None for one that has to be. `ended`: the end of a turn was seen."""
     early = data[begin : begin + BEGINNING if begin + BEGINNING < after else after]
-    _, named, rest = early.partition(KIND)
-    if named:
-        kind = rest.partition(b'"')[0]
+    at = early.find(KIND)
+    if at >= 0:
+        at += len(KIND)
+        kind = early[at : early.find(b'"', at)]
         if kind in CALLED:
             return kind if ended and not (kind in ANSWERED and may_be_refused(data, begin, after)) else None
         return None if kind in KINDS else kind
@@ -181,8 +182,7 @@ def is_of_another_type(early: bytes) -> bool:
 def may_be_refused(data: bytes, begin: int, after: int) -> bool:
     """Can this be an output that says that its command was not allowed to run? Only its beginning would say so."""
     at = data.find(b'"output":"', begin, min(begin + BEGINNING, after))
-    said = data[begin : min(at + LONGEST_SAID, after) if at >= 0 else after]
-    return any(mark in said for mark in REFUSED_BYTES)
+    return REFUSING in data[begin : min(at + LONGEST_SAID, after) if at >= 0 else after]
 
 
 def is_refusal(payload: dict[str, Any]) -> bool:

@@ -61,7 +61,7 @@ def count(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    look = settled_look(Scope(agents=chosen(args.agent), since=since(args), children=args.tree))
+    look = settled_look(Scope(agents=chosen(args.agent), since=since(args), children=args.tree, brief=not args.json))
     answer = look.answer if args.group is None else of_group(args.group, look)
     rows = select(answer.sessions, args)
     if args.json:
