@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from agentctl import cli
 from agentctl.cli import output
 from agentctl.cli.durations import seconds
 from agentctl.errors import UsageError
@@ -35,6 +36,7 @@ examples:
 ENDED = ("failed", "stopped", "done")
 RANKS = {word: len(STATUS_WORDS) if word in ENDED else rank for rank, word in enumerate(STATUS_WORDS)}
 COLUMNS = ("ID", "STATUS", "AGENT", "MODEL", "PID", "AGE", "DIRECTORY", "WHAT")
+MANY = 1000  # rows: fewer are freed in no time
 GROUP = ("GROUP", COLUMNS.index("PID"))  # shown where one has a group
 
 
@@ -75,6 +77,8 @@ def run(args: Namespace) -> int:
     else:
         show(rows, answer, args)
         output.warn(answer.problems)
+    if len(rows) >= MANY:  # not the stores: their databases are closed, and copies of them removed
+        cli.keep_to_the_end(look.answer, look.world)
     unsure = answer.problems or any(session.status == "unknown" for session in rows)
     return 5 if args.strict and unsure else 0
 
