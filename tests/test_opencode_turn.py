@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentctl.agents.opencode_args import read_arguments
-from agentctl.agents.opencode_turn import Message, Part, Turn, prompt_of, read_turn, title_of
+from agentctl.agents.opencode_turn import (
+    Message,
+    Part,
+    StoredMessage,
+    Turn,
+    decoded,
+    prompt_of,
+    read_turn,
+    title_of,
+)
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING
+from agentctl.stores import moment
 from tests.opencode_home import STEP_START, tool
 from tests.worlds import FIXTURES
 
@@ -132,3 +145,22 @@ def test_arguments() -> None:
     assert not read_arguments(["opencode", "run", "-i", "x"]).one_shot
     assert read_arguments(["opencode", "run", "--", "-c"]).resumes is False
     assert read_arguments(["opencode", "run", "-f", "a.txt", "x"]).prompt is None  # how far -f reaches is not ours
+
+
+# A message that is taken apart where it is looked at
+
+
+COLUMN = st.one_of(
+    st.none(), st.integers(-1, 10**14), st.floats(), st.text(max_size=5), st.binary(max_size=5), st.booleans()
+)
+DATA = st.one_of(COLUMN, st.dictionaries(st.sampled_from(["role", "time"]), st.text(max_size=3)).map(json.dumps))
+
+
+@given(COLUMN, COLUMN, DATA, st.permutations(["created", "written", "data"] * 2))
+def test_a_message_as_its_row_has_it_says_the_same(
+    created: object, written: object, data: object, looks: list[str]
+) -> None:
+    plain = Message("id", moment(created) or 0.0, moment(written) or 0.0, decoded(data))
+    stored = StoredMessage("id", created, written, data)
+    for name in looks:
+        assert getattr(stored, name) == getattr(plain, name)

@@ -14,7 +14,7 @@ from agentctl import processes, readings, sessions
 from agentctl.agents.claude_records import Tail, has_title
 from agentctl.agents.claude_row import glance
 from agentctl.agents.claude_transcript import read_tail
-from agentctl.cli.list import cells
+from agentctl.cli.list import columns_of
 from agentctl.sessions import Scope, query
 from agentctl.stores import Opened
 from tests.stored_home import Home, count_reads, settle
@@ -113,9 +113,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return Home(tmp_path)
 
 
-def rows(found: tuple[Session, ...]) -> list[list[str]]:
-    ids = {session.id: session.id for session in found}
-    return [cells(session, ids, 1e10, "", "/home/person") for session in found]
+def rows(found: tuple[Session, ...]) -> dict[str, list[str]]:
+    ages = [str(session.updated_at) for session in found]  # to the moment: an hour may end meanwhile
+    return columns_of([(session, "") for session in found]) | {"AGE": ages}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,7 +16,9 @@ def main() -> int:
 
     if "_ARGCOMPLETE" in os.environ:
         cli.complete()
-    return cli.run(sys.argv[1:])
+    code = cli.run(sys.argv[1:])
+    cli.end_at_once(code)
+    return code
 
 
 if __name__ == "__main__":

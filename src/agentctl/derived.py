@@ -141,8 +141,8 @@ def stamp_of(found: os.stat_result) -> Stamp:
 
 def values_of(record: Record) -> tuple[Any, ...] | None:
     """None: not one that is worth keeping, or that cannot be had back the same."""
-    own, said = record.__dict__, record.evidence[0] if len(record.evidence) == 1 else None
-    if said is None or (said.source, said.path, said.pid, said.inferred) != ("store", record.path, None, False):
+    own, said = record._asdict(), record.evidence[0] if len(record.evidence) == 1 else None
+    if said is None or said != Evidence("store", said.fact, record.path, None, False):
         return None
     words = [own[name] for name in OWN_WORDS]
     words.append(said.fact)
@@ -153,40 +153,38 @@ def values_of(record: Record) -> tuple[Any, ...] | None:
 
 def record_of(kept: tuple[Any, ...], agent: str, id: str, store: str, path: str) -> Record:
     """All fields in their order: thousands are made at once."""
-    stamp, words, numbers = kept[: len(STAMP)], kept[len(STAMP) : -len(NUMBERS) - 2], kept[-len(NUMBERS) - 2 :]
-    turn, reason, error, pending, pending_tool, pending_id, ending, cwd, branch, model, *others = words
-    title, prompt, version, parent, forked_from, policy, said = others
-    started_at, updated_at, cost_usd, inferred, _ = numbers
+    _, _, size, mtime, _, turn, reason, error, pending, tool, call, ending, cwd, branch, model, *others = kept
+    title, prompt, version, parent, forked_from, policy, said, started_at, updated_at, cost_usd, inferred, _ = others
     return Record(
-        agent=agent,
-        id=id,
-        store=store,
-        turn=turn,
-        reason=reason,
-        error=error,
-        pending=pending,
-        pending_tool=pending_tool,
-        pending_id=pending_id,
-        ending=ending,
-        inferred=inferred,
-        path=path,
-        cwd=cwd,
-        branch=branch,
-        model=model,
-        title=title,
-        prompt=prompt,
-        version=version,
-        started_at=started_at,
-        updated_at=updated_at,
-        tokens=None,
-        cost_usd=cost_usd,
-        parent=parent,
-        forked_from=forked_from,
-        policy=policy,
-        written_at=None,
-        fresh=False,
-        stamp=(stamp[3], stamp[2]),
-        evidence=(Evidence(source="store", fact=said, path=path, pid=None, inferred=False),),
+        agent,
+        id,
+        store,
+        turn,
+        reason,
+        error,
+        pending,
+        tool,
+        call,
+        ending,
+        inferred,
+        path,
+        cwd,
+        branch,
+        model,
+        title,
+        prompt,
+        version,
+        started_at,
+        updated_at,
+        None,  # tokens
+        cost_usd,
+        parent,
+        forked_from,
+        policy,
+        None,  # written_at
+        False,  # fresh
+        (mtime, size),
+        (Evidence("store", said, path, None, False),),
     )
 
 

@@ -56,46 +56,46 @@ def session_of(
     end = exit_of(case, verdict)
     turn_failed = verdict.turn == FAILED or verdict.last_turn == FAILED
     return Session(
-        id=case.id,
-        agent=case.agent,
-        status=status_word(verdict.process, verdict.turn),
-        process=verdict.process,
-        turn=verdict.turn,
-        agent_version=record.version,
-        last_turn=verdict.last_turn,
-        reason=with_exit(verdict.reason, verdict.turn, end),
-        error=record.error if turn_failed else None,
-        waiting_for=verdict.waiting_for,
-        pid=main.key.pid if main else None,
-        process_key=str(main.key) if main else None,
-        processes=tuple(entry for link in ours for entry in holders(link, processes, wrappers)) if ours else (),
-        suspended=bool(row and row.suspended),
-        terminal=terminal_of(row.tty) if row else None,
-        cwd=record.cwd or (cwds.get(main.key) if main else None) or (launch.cwd if launch else None),
-        branch=record.branch,
-        model=record.model,
-        title=record.title,
-        prompt=record.prompt or (launch.prompt if launch else None),
-        started_at=record.started_at,
-        updated_at=record.updated_at,
-        ended_at=(end.at if end and end.at else record.updated_at) if verdict.process == GONE else None,
-        exit_code=end.exit_code if end else None,
-        signal=end.signal if end else None,
-        tokens=record.tokens,
-        cost_usd=record.cost_usd,
-        parent=record.parent,
-        forked_from=record.forked_from,
-        group=launch.group if launch else None,
-        slot=launch.slot if launch else None,
-        launch_id=launch.id if launch else None,
-        host=host,
-        inferred=verdict.inferred,
-        link=main.strength if main else None,
-        evidence=evidence_of(case, verdict, processes, end),
-        rule=verdict.rule,
-        rejected=tuple(rejected_of(case, processes)) if case.dead or case.blockers else (),
-        store=record.store or (main.store if main else None),
-        path=record.path,
+        case.id,  # id
+        case.agent,  # agent
+        status_word(verdict.process, verdict.turn),  # status
+        verdict.process,  # process
+        verdict.turn,  # turn
+        record.version,  # agent_version
+        verdict.last_turn,  # last_turn
+        with_exit(verdict.reason, verdict.turn, end),  # reason
+        record.error if turn_failed else None,  # error
+        verdict.waiting_for,  # waiting_for
+        main.key.pid if main else None,  # pid
+        str(main.key) if main else None,  # process_key
+        tuple(entry for link in ours for entry in holders(link, processes, wrappers)) if ours else (),  # processes
+        bool(row and row.suspended),  # suspended
+        terminal_of(row.tty) if row else None,  # terminal
+        record.cwd or (cwds.get(main.key) if main else None) or (launch.cwd if launch else None),  # cwd
+        record.branch,  # branch
+        record.model,  # model
+        record.title,  # title
+        record.prompt or (launch.prompt if launch else None),  # prompt
+        record.started_at,  # started_at
+        record.updated_at,  # updated_at
+        (end.at if end and end.at else record.updated_at) if verdict.process == GONE else None,  # ended_at
+        end.exit_code if end else None,  # exit_code
+        end.signal if end else None,  # signal
+        record.tokens,  # tokens
+        record.cost_usd,  # cost_usd
+        record.parent,  # parent
+        record.forked_from,  # forked_from
+        launch.group if launch else None,  # group
+        launch.slot if launch else None,  # slot
+        launch.id if launch else None,  # launch_id
+        host,  # host
+        verdict.inferred,  # inferred
+        main.strength if main else None,  # link
+        evidence_of(case, verdict, processes, end),  # evidence
+        verdict.rule,  # rule
+        tuple(rejected_of(case, processes)) if case.dead or case.blockers else (),  # rejected
+        record.store or (main.store if main else None),  # store
+        record.path,  # path
     )
 
 

@@ -66,15 +66,15 @@ def judge(world: World) -> Judgement:
         if keys:
             ours = [*ours, *(one for key in keys for one in started.get((agent, key), ()))]
         return Case(
-            agent=agent,
-            id=name[1],
-            record=records.get(name),
-            live=tuple(sorted(live, key=link_order)) if live else (),
-            dead=tuple(sorted((link for link in mine if link not in live), key=link_order)) if mine else (),
-            incomplete=next((why for of, root, why in incomplete if of == agent and root in roots), None),
-            blockers=tuple(sorted(blockers, key=claim_order)) if blockers else (),
-            supervisors=tuple(sorted(bosses, key=lambda one: (one.key, one.why))) if bosses else (),
-            launched=max(ours, key=lambda one: (one.launch.created_at, one.launch.id)) if ours else None,
+            agent,
+            name[1],
+            records.get(name),
+            tuple(sorted(live, key=link_order)) if live else (),
+            tuple(sorted((link for link in mine if link not in live), key=link_order)) if mine else (),
+            next((why for of, root, why in incomplete if of == agent and root in roots), None),
+            tuple(sorted(blockers, key=claim_order)) if blockers else (),
+            tuple(sorted(bosses, key=lambda one: (one.key, one.why))) if bosses else (),
+            max(ours, key=lambda one: (one.launch.created_at, one.launch.id)) if ours else None,
         )
 
     incomplete = sorted((one.agent, one.root, one.incomplete) for one in world.stores if one.incomplete)
@@ -309,17 +309,9 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
         return Verdict(UNKNOWN, IDLE, "candidate", f"no turn was begun, and {doubt}")
     if turn == IDLE:
         turn, reason = DONE, "it ended at its prompt; no turn was begun"
-    return Verdict(  # as of nearly all that are stored: all fields in their order
-        process=GONE,
-        turn=turn,
-        rule="closed",
-        reason=f"{reason}; {doubt}" if doubt and reason else reason or doubt,
-        last_turn=turn,
-        waiting_for=None,
-        inferred=bool(doubt) or bool(record and record.inferred),
-        link=None,
-        evidence=(),
-    )
+    reason = f"{reason}; {doubt}" if doubt and reason else reason or doubt
+    inferred = bool(doubt) or bool(record and record.inferred)
+    return Verdict(GONE, turn, "closed", reason, turn, None, inferred, None, ())  # all fields: thousands are made
 
 
 def decide_unread(case: Case, world: World) -> Verdict:

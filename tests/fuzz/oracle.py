@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
-FIELDS = frozenset(Session._fields) - {"rule", "rejected", "store", "path"}  # type: ignore[attr-defined]
+FIELDS = frozenset(Session._fields) - {"rule", "rejected", "store", "path"}
 WORDS = (
     *("id", "agent", "status", "process", "turn"),
     *("agent_version", "last_turn", "reason", "error", "waiting_for", "process_key", "cwd", "branch", "model"),

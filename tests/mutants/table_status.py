@@ -314,7 +314,7 @@ STATUS = (
         "a closed turn that a live process may go on with is inferred",
         "a session that is being resumed is firmly done",
         "one-process-five-sessions/five_and_an_old_one",
-        ("judge.py", "        inferred=bool(doubt) or bool(record and record.inferred),", "        inferred=False,"),
+        ("judge.py", "    inferred = bool(doubt) or bool(record and record.inferred)", "    inferred = False"),
     ),
     mutant(
         "may-be-brought-back",

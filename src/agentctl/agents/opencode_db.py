@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import time
 
-from agentctl.agents.opencode_turn import Message, Part, Row, model_of
-from agentctl.stores import decode, moment, open_regular, text_or_none
+from agentctl.agents.opencode_turn import Message, Part, Row, StoredMessage, decoded, model_of
+from agentctl.stores import moment, open_regular, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,22 +123,19 @@ class Database:
 
     # What is in a session
 
-    def messages(self, row: Row, limit: int) -> list[Message]:
+    def messages(self, row: Row, limit: int) -> list[StoredMessage]:
         """The newest ones, the newest first."""
         return self._messages(row.id, "order by time_created desc, id desc limit ?", limit)
 
-    def first_messages(self, row: Row, limit: int) -> list[Message]:
+    def first_messages(self, row: Row, limit: int) -> list[StoredMessage]:
         return self._messages(row.id, "order by time_created, id limit ?", limit)
 
-    def _messages(self, id: str, order: str, limit: int) -> list[Message]:
+    def _messages(self, id: str, order: str, limit: int) -> list[StoredMessage]:
         rows = self._rows(
             f"select id, time_created, time_updated, {MESSAGE} from message where session_id = ? {order}",
             (id, limit),
         )
-        return [
-            Message(name, moment(created) or 0.0, moment(written) or 0.0, decoded(data))
-            for name, created, written, data in rows
-        ]
+        return [StoredMessage(*row) for row in rows]
 
     def parts(self, message: str) -> list[Part]:
         rows = self._rows(
@@ -315,10 +312,6 @@ def quoted(path: str) -> str:
     """As the path of a URI, byte by byte: a folder may have a name that is no Unicode."""
     plain = b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     return "".join(chr(byte) if byte in plain else f"%{byte:02x}" for byte in os.fsencode(path))
-
-
-def decoded(text: object) -> dict[str, Any] | None:
-    return decode(text) if isinstance(text, (str, bytes)) else None
 
 
 def texts(rows: list[tuple[Any, ...]]) -> list[str]:

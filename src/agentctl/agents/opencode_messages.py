@@ -7,11 +7,11 @@ from agentctl.model import Message, Page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from agentctl.agents.opencode_sessions import Reading
-    from agentctl.agents.opencode_turn import Message as Stored
+    from agentctl.agents.opencode_turn import AnyMessage
 
 WINDOW = 40  # newest messages that are looked at again for what was added
 
@@ -36,7 +36,8 @@ def seen_of(found: list[tuple[Key, Message]]) -> frozenset[Key]:
 
 def entries(reading: Reading, limit: int) -> Iterator[tuple[Key, Message]]:
     """In order, each with a name of its own. Every stored message gives at least nothing and at most its parts."""
-    for stored in reversed(reading.source.messages(reading.row, limit)):
+    newest: Sequence[AnyMessage] = reading.source.messages(reading.row, limit)
+    for stored in reversed(newest):
         data = stored.data or {}
         for place, part in enumerate(reading.source.parts(stored.id)):
             for what, message in of_part(data, part.data, part.created):
@@ -66,7 +67,7 @@ def of_part(message: dict[str, Any], part: dict[str, Any], at: float) -> Iterato
             yield "result", Message("result", said, at, failed=failed)
 
 
-def of_error(stored: Stored, message: dict[str, Any]) -> Message | None:
+def of_error(stored: AnyMessage, message: dict[str, Any]) -> Message | None:
     error = message.get("error")
     if not isinstance(error, dict):
         return None

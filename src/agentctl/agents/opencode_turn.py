@@ -8,12 +8,14 @@ was begun.
 from __future__ import annotations
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Value
-from agentctl.stores import text_or_none
+from agentctl.stores import decode, moment, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    AnyMessage: TypeAlias = "Message | StoredMessage"
 
 NEWEST = 6  # messages that are looked at: the last step, its prompt, and a prompt that was queued behind it
 ABORTED = "MessageAbortedError"
@@ -54,6 +56,31 @@ class Message(Value):
     data: dict[str, Any] | None  # None = not readable
 
 
+class StoredMessage:
+    """The same as a row of its database has it, taken apart where it is looked at: of most of them that is little."""
+
+    __slots__ = ("_created", "_data", "_text", "_written", "id")
+
+    def __init__(self, id: str, created: object, written: object, text: object) -> None:
+        self.id = id
+        self._created, self._written, self._text = created, written, text
+        self._data: dict[str, Any] | None = None
+
+    @property
+    def created(self) -> float:
+        return moment(self._created) or 0.0
+
+    @property
+    def written(self) -> float:
+        return moment(self._written) or 0.0
+
+    @property
+    def data(self) -> dict[str, Any] | None:
+        if self._text is not None:
+            self._data, self._text = decoded(self._text), None
+        return self._data
+
+
 class Tool(Value):
     """A tool call that was begun and has no end."""
 
@@ -81,7 +108,7 @@ class Turn(Value):
     written: float | None = None
 
 
-def read_turn(messages: Sequence[Message], parts: Callable[[str], Sequence[Part]]) -> Turn:
+def read_turn(messages: Sequence[AnyMessage], parts: Callable[[str], Sequence[Part]]) -> Turn:
     """`messages`: the newest ones, the newest first. `parts`: of one message."""
     if not messages:
         return Turn(IDLE, "no turn was begun")
@@ -108,13 +135,17 @@ def read_turn(messages: Sequence[Message], parts: Callable[[str], Sequence[Part]
     )
 
 
-def prompt_time(messages: Sequence[Message]) -> float:
+def prompt_time(messages: Sequence[AnyMessage]) -> float:
     prompts = (one.created for one in messages if is_prompt(one))
     return next(prompts, messages[-1].created)  # further back: the steps that are here are all of its turn
 
 
-def is_prompt(message: Message) -> bool:
+def is_prompt(message: AnyMessage) -> bool:
     return message.data is not None and message.data.get("role") == "user"
+
+
+def decoded(text: object) -> dict[str, Any] | None:
+    return decode(text) if isinstance(text, (str, bytes)) else None
 
 
 def is_open(data: dict[str, Any]) -> bool:

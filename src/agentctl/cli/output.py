@@ -10,7 +10,7 @@ from agentctl.stores import LATEST_MOMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from agentctl.model import Problem, Session, Unattached
 
@@ -130,15 +130,32 @@ def tilde(path: str | None, home: str | None = None) -> str:
 
 def short_ids(ids: Sequence[str], least: int = 8) -> dict[str, str]:
     """Each id cut to where it is still unique among these."""
+    from itertools import pairwise
+
     ordered = sorted(set(ids))
+    heads = [id[:least] for id in ordered]
+    shared = {head for head, behind in pairwise(heads) if head == behind}
     found = {}
-    for before, id, behind in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
+    for index, (id, head) in enumerate(zip(ordered, heads, strict=True)):
         size = least
-        for neighbour in (before, behind):
-            while size < len(id) and neighbour.startswith(id[:size]):
-                size += 1
+        if head in shared:  # only with its neighbours in this order can it have more in common
+            for neighbour in (*ordered[max(0, index - 1) : index], *ordered[index + 1 : index + 2]):
+                while size < len(id) and neighbour.startswith(id[:size]):
+                    size += 1
         found[id] = id[:size].rstrip("-") if size < len(id) else id
     return found
+
+
+class Remembered(dict["str | None", str]):
+    """What a function makes of a text. Thousands of rows have the same few models and directories."""
+
+    def __init__(self, function: Callable[[str | None], str]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, text: str | None) -> str:
+        self[text] = self._function(text)
+        return self[text]
 
 
 def width() -> int:
