@@ -7,15 +7,14 @@ for anybody, and every answer is whole. docs/decisions/012-usage-index.md says w
 
 from __future__ import annotations
 
-import json
-import sqlite3
-
+from agentctl import jsontext
 from agentctl.agents.counting import OPEN, PAID, SPENT_FIELDS, Facts, Spent, settle
 from agentctl.model import Problem, Value
-from agentctl.usage_file import CALLS_BY_KEY, in_memory
+from agentctl.usage_file import CALLS_BY_KEY, REFUSED, in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
@@ -29,8 +28,7 @@ MANY_KEYS = 5000
 
 COLUMNS = ", ".join(SPENT_FIELDS)
 SUMS = ", ".join(f"sum({name})" for name in (*SPENT_FIELDS, "cost"))
-AMONG = "(select value from json_each(?))"
-ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+AMONG = "(select value from json_each(?))"  # of str() of a list of integers
 
 
 class Sum(Value):
@@ -84,7 +82,7 @@ class Index:
             before = self._version()
             self._connection.execute("begin immediate")
             moved = self._version() != before
-        except sqlite3.OperationalError:
+        except REFUSED:
             copy = in_memory(self._connection)
             self._connection.close()
             self._connection = copy
@@ -143,7 +141,7 @@ class Index:
     def state(self, path: str) -> dict[str, Any] | None:
         """Where counting a source was left."""
         for (text,) in self._connection.execute("select state from source where path = ?", (path,)):
-            state = json.loads(text)
+            state = jsontext.whole(text)
             return state if isinstance(state, dict) else None
         return None
 
@@ -177,7 +175,7 @@ class Index:
 
     def _add(self, folder: int, agent: str, source: Source, counted: Counted) -> list[tuple[object, ...]]:
         """Gives the rows of its calls."""
-        values = (folder, *source.stamp, ENCODE(counted.state), counted.problem, source.path)
+        values = (folder, *source.stamp, jsontext.compact(counted.state), counted.problem, source.path)
         done = self._connection.execute(
             "insert or ignore into source (folder, inode, size, written, state, problem, path) "
             "values (?, ?, ?, ?, ?, ?, ?)",
@@ -260,7 +258,7 @@ class Index:
         rows = self._connection.execute(
             f"select key, s.name, model, slot, paid, {COLUMNS}, cost from call join session s on s.id = session "
             f"where source = ? and (paid = ? or key in {AMONG})",
-            (number, OPEN, json.dumps(keys)),
+            (number, OPEN, str(keys)),
         )
         return {
             key: Spent(key, session, model, time_of(slot), (a, b, c, d, e), fresh, said, cost, paid)
@@ -298,7 +296,7 @@ class Index:
             "order by c.fresh + c.said + coalesce(c.cache_read, 0) + coalesce(c.cache_write, 0) desc, s.path) = 1 "
             "as elected from call c join source s on s.id = c.source where c.key in (select key from call "
             f"{among} group by key having count(*) > 1 or max(counts) = 0)) where elected is not counts",
-            () if many else (json.dumps(list(self._keys)),),
+            () if many else (str(list(self._keys)),),
         )
         changed = sorted(rows.fetchall(), key=lambda row: row[1:])  # as they lie in the file
         self._connection.executemany("update call set counts = ? where source = ? and key = ?", changed)
@@ -317,7 +315,7 @@ class Index:
     def _sum(self, sources: set[int]) -> None:
         if not sources:
             return
-        among = (json.dumps(sorted(sources)),)
+        among = (str(sorted(sources)),)
         self._connection.execute(f"delete from sum where source in {AMONG}", among)
         self._connection.execute(
             "insert into sum select slot, source, session, model, paid, n.agent, coalesce(n.top, n.id), "
@@ -351,9 +349,7 @@ class Index:
         return self._sources_of([number for _, number in moved])
 
     def _sources_of(self, sessions: list[int]) -> set[int]:
-        rows = self._connection.execute(
-            f"select distinct source from sum where session in {AMONG}", (json.dumps(sessions),)
-        )
+        rows = self._connection.execute(f"select distinct source from sum where session in {AMONG}", (str(sessions),))
         return {source for (source,) in rows}
 
     # Asking it
