@@ -57,6 +57,7 @@ ORDER = (
     "roots",
     "readings",
     "usage_file",
+    "usage_sums",
     "usage_index",
     "usage",
     "claims",
@@ -144,12 +145,12 @@ def test_imports_only_go_to_the_right(path: Path) -> None:
 
 
 PURE = {
-    "usage.py": {"agentctl.model", "agentctl.usage_index", "collections.abc"},
+    "usage.py": {"agentctl.model", "agentctl.usage_sums", "collections.abc"},
     "world.py": {"agentctl.model", "agentctl.processes"},
     "findings.py": {"agentctl.model", "agentctl.processes", "agentctl.world", "collections.abc"},
     "judge.py": {"agentctl.findings", "agentctl.model", "agentctl.processes", "agentctl.world", "collections.abc"},
 }
-FOR_THE_TYPE_CHECKER = {"agentctl.processes", "agentctl.usage_index"}
+FOR_THE_TYPE_CHECKER = {"agentctl.processes", "agentctl.usage_sums"}
 
 
 @pytest.mark.parametrize("name", PURE)

@@ -19,7 +19,7 @@ else:
         import sqlite3
 
 NAME = "usage.db"
-VERSION = 2
+VERSION = 3
 BUSY = 0.05  # seconds to wait for another one that writes
 CACHE = 16 * 1024  # KiB of memory
 # What a file raises that is torn, full of nonsense, or cannot grow.
@@ -44,11 +44,14 @@ SCHEMA = (
     "create table call (source integer, key integer, session integer, model text, slot integer, paid integer, "
     f"{TYPED}, counts integer, primary key (source, key)) without rowid",
     CALLS_BY_KEY,
-    # By slot, because most questions are about the last days; with all that they ask for, so that nothing is joined.
+    # By slot, because most questions are about the last days; with all that is asked for, so that nothing is joined.
     # top: of its session, or that itself. settled: what it cost is on record.
     "create table sum (slot integer, source integer, session integer, model text, paid integer, agent text, "
     f"top integer, settled integer, {TYPED}, primary key (slot, source, session, model, paid)) without rowid",
     "create index sum_source on sum (source)",
+    # The same, of all sources and sessions together. tops: which sessions, as a text of their numbers.
+    f"create table slice (slot integer, agent text, model text, settled integer, {TYPED}, tops text, "
+    "primary key (slot, agent, model, settled)) without rowid",
     "create index sum_session on sum (session, paid)",
 )
 
