@@ -1,4 +1,4 @@
-"""The decoder without its package says what json.loads says, of whatever comes."""
+"""The decoder and the encoder without their package say what json.loads and json.dumps say, of whatever comes."""
 
 from __future__ import annotations
 
@@ -74,6 +74,22 @@ def test_what_is_too_deep_is_told_as_by_the_package() -> None:
             read('{"a":' * 100_000)
 
 
+@given(values)
+@example({"a": [1.5, -0.0, 10**30, float("inf"), "\ud800\t\x7f\u2028"], "": {}, "b": [[], None, True]})
+def test_what_is_written_is_what_the_package_writes(value: Any) -> None:
+    assert jsontext.compact(value) == json.dumps(value, separators=(",", ":"))
+
+
+def test_what_cannot_be_written_is_told() -> None:
+    for value in (b"", {"a": object()}, {(): 1}):
+        with pytest.raises(TypeError):
+            jsontext.compact(value)
+    circle: list[object] = []
+    circle.append(circle)
+    with pytest.raises(RecursionError):
+        jsontext.compact(circle)
+
+
 BARE = """\
 import sys
 from agentctl import jsontext
@@ -102,12 +118,13 @@ import sys
 sys.modules["_json"] = None
 from agentctl import jsontext
 print(jsontext.whole('{"a": [1, 2.5, null]}'), jsontext.leading('{} x'), "json" in sys.modules)
+print(jsontext.compact({"a": [1, None]}))
 """
 
 
 def test_where_python_has_no_such_decoder_it_is_the_package() -> None:
     found = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, timeout=60)
-    assert found.stdout == "{'a': [1, 2.5, None]} {} True\n"
+    assert found.stdout == "{'a': [1, 2.5, None]} {} True\n" + '{"a":[1,null]}\n'
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ WORDS = [
     "-nx",
     "é",
 ]
-PLAIN = ("list", "status", "why", "peek")
+PLAIN = ("list", "status", "why", "peek", "usage")
 
 
 def options_of(name: str) -> list[str]:
@@ -73,6 +73,8 @@ def test_the_same_or_not_at_all(name: str, data: st.DataObject) -> None:
         ("status", ["3f2a", "--json"]),
         ("why", ["--json", "3f2a"]),
         ("peek", ["3f2a", "-n", "3", "-f"]),
+        ("usage", []),
+        ("usage", ["--by", "model", "--since", "all", "--until", "2026-11-01", "--agent", "x", "--json", "--strict"]),
     ],
 )
 def test_what_people_type_is_plain(name: str, words: list[str]) -> None:

@@ -15,7 +15,7 @@ from agentctl.agents import load, load_all, load_usage
 from agentctl.agents.counting import OPEN, PAID, UNPAID, Paid, Spent, settle
 from agentctl.model import Tokens
 from agentctl.usage import Price, Row, bar, cost_of, fits, human, in_order, money, price_of
-from agentctl.usage_index import SLOT, Known, Sum
+from agentctl.usage_sums import SLOT, Known, Sum
 from tests.worlds import FIXTURES, rebuild, states
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def test_the_fork_goes_on_with_a_total_that_is_not_its_own(tmp_path: Path) -> No
 
 
 def sum_of(model: str | None, settled: bool = False, cost: float | None = None) -> Sum:
-    return Sum("x", "a", model, settled, (100, 20, 30, 40, None, 1_000_000, 100_000), cost)
+    return Sum("x", "a", model, settled, (100, 20, 30, 40, None, 1_000_000, 100_000), cost, frozenset("1"))
 
 
 def test_prices_are_for_what_is_not_on_record() -> None:

@@ -1,7 +1,7 @@
-"""JSON to values: the decoder of the standard library, without its package. That one compiles patterns, and to import
-what it needs for it takes 10 ms, most of what bare Python takes to start.
+"""JSON to values, and back: the decoder and the encoder of the standard library, without its package. That one compiles
+patterns, and to import what it needs for it takes 10 ms, most of what bare Python takes to start.
 
-Whatever is not plain, and where Python has no such decoder in C, goes through the package.
+Whatever is not plain, and where Python has no such decoder or encoder in C, goes through the package.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 SPACE = " \t\n\r"
 
@@ -64,6 +64,26 @@ def whole(text: str | bytes) -> Any:
     if end != len(text) and text[end:].strip(SPACE):
         raise ValueError("more than one value")
     return value
+
+
+def encoder() -> Callable[[object], str]:
+    """As json.JSONEncoder(separators=(",", ":")).encode, of what has no circle."""
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+
+        pieces = make_encoder(None, no_json, encode_basestring_ascii, None, ":", ",", False, False, True)
+        return lambda value: "".join(pieces(value, 0))
+    except (ImportError, TypeError):
+        from json import JSONEncoder
+
+        return JSONEncoder(separators=(",", ":")).encode
+
+
+def no_json(value: object) -> NoReturn:
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+compact = encoder()
 
 
 def loads(text: str | bytes) -> Any:

@@ -14,7 +14,8 @@ from agentctl.model import Problem, Value
 from agentctl.readings import CLOCK_GRAIN, Errand, in_parallel
 from agentctl.usage import in_order, rows_of
 from agentctl.usage_file import BROKEN
-from agentctl.usage_index import LAST_SLOT, SLOT, Index, Span
+from agentctl.usage_index import Index
+from agentctl.usage_sums import LAST_SLOT, SLOT, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agentctl.agents import Agent
     from agentctl.agents.counting import Counted, Folder
     from agentctl.usage import Price, Row
-    from agentctl.usage_index import Known, Sum
+    from agentctl.usage_sums import Known, Sum
 
     Marks = dict[tuple[str, str], dict[str, bytes | None]]
     Tell = Callable[[int, int], None]  # bytes that were counted, of how many
@@ -82,8 +83,7 @@ def answer(
         tuple(store.root for store in stores if store.unread),
     )
     rows, sums = headed(index, question.by, span, prices, groups)
-    sessions = index.session_counts("all", span).get(0, 0)
-    total = rows_of(sums, lambda one: None, {None: sessions}, prices, at_least_one=True)[0]
+    total = rows_of(sums, lambda one: None, prices, at_least_one=True)[0]
     return Spending(tuple(in_order(rows, question.by)), total, tuple(dict.fromkeys(problems)))
 
 
@@ -255,15 +255,10 @@ def headed(
     if by in ("day", "agent", "model"):
         offsets = zone(*index.slots()) if by == "day" else []
         sums = index.sums(by, span, offsets)
-        counts = {label(head): count for head, count in index.session_counts(by, span, offsets).items()}
-        return rows_of(sums, lambda one: label(one.heading), counts, prices), sums
+        return rows_of(sums, lambda one: label(one.heading), prices), sums
     known, sums = index.sessions(), index.sums("session", span)
     keys = {one.heading: key_of(by, known[int(one.heading or 0)], groups) for one in sums}
-    tops: dict[str | None, set[tuple[str, str]]] = {}
-    for head, key in keys.items():
-        session = known[int(head or 0)]
-        tops.setdefault(key, set()).add((session.agent, session.top))
-    rows = rows_of(sums, lambda one: keys[one.heading], {key: len(found) for key, found in tops.items()}, prices)
+    rows = rows_of(sums, lambda one: keys[one.heading], prices)
     if by == "session":
         named = {known[int(head or 0)].id: known[int(head or 0)] for head in keys}
         rows = [row._replace(session=named.get(row.key or "")) for row in rows]

@@ -6,9 +6,9 @@ from agentctl.model import Tokens, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from agentctl.usage_index import Known, Sum
+    from agentctl.usage_sums import Known, Sum
 
 BY = ("day", "agent", "model", "project", "group", "session")
 MILLION = 1_000_000
@@ -40,7 +40,6 @@ class Row(Value):
 def rows_of(
     sums: Iterable[Sum],
     key_of: Callable[[Sum], str | None],
-    sessions: Mapping[str | None, int],
     prices: list[Price],
     *,
     at_least_one: bool = False,
@@ -50,10 +49,10 @@ def rows_of(
     for one in sums:
         found.setdefault(key_of(one), []).append(one)
     ordered = sorted(found, key=lambda key: (key is None, key or ""))
-    return [row_of(key, found[key], sessions.get(key, 0), prices) for key in ordered]
+    return [row_of(key, found[key], prices) for key in ordered]
 
 
-def row_of(key: str | None, sums: list[Sum], sessions: int, prices: list[Price]) -> Row:
+def row_of(key: str | None, sums: list[Sum], prices: list[Price]) -> Row:
     counts = [added(one.counts[index] for one in sums) for index in range(7)]
     costs = [cost_of(one, prices) for one in sums]
     known = [cost for cost, _ in costs if cost is not None]
@@ -64,7 +63,7 @@ def row_of(key: str | None, sums: list[Sum], sessions: int, prices: list[Price])
         round(sum(known), 10) if known else None,
         any(estimated for _, estimated in costs),
         all(cost is not None or one.settled for one, (cost, _) in zip(sums, costs, strict=True)),
-        sessions,
+        len(frozenset().union(*(one.tops for one in sums))),
     )
 
 

@@ -8,8 +8,6 @@ Newer versions also write what was spent in money, as a running total with its s
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from agentctl.agents.claude_files import children_in, reason_of
 from agentctl.agents.claude_records import SYNTHETIC
 from agentctl.agents.counting import (
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 NAME = "claude-code"
 HEAD_LIMIT = 1024 * 1024
 HEAD_CHUNK = 4096  # the first record of the conversation is near
+UNREAD = object()
 PAID_FIELDS = ("costUSD", "inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 
@@ -79,6 +78,7 @@ def count(source: Source, state: dict[str, Any] | None, tick: Callable[[], None]
 
 class Transcript(Reader):
     WORDS = (b'"usage"', b'"cost-state"')  # without what follows: some writers put a space before the colon
+    _begun: object = UNREAD  # when the head of the file was written, or None
 
     def item(self, offset: int, line: bytes) -> Spent | Paid | None:
         record = decode(line)
@@ -110,15 +110,13 @@ class Transcript(Reader):
 
     def _is_copy(self, at: float | None) -> bool:
         """Of another session's beginning: until the first record that is not older than the head of the file."""
-        if self._begun is not None and at is not None and at < self._begun:
+        if self._begun is UNREAD:
+            self._begun = head_moment(self.fd)
+        if isinstance(self._begun, float) and at is not None and at < self._begun:
             self.state["forked"] = True
             return True
         self.state["own"] = True
         return False
-
-    @cached_property
-    def _begun(self) -> float | None:
-        return head_moment(self.fd)
 
     def _paid(self, record: dict[str, Any]) -> Paid:
         """What was added to the running total since it was last written. A fork goes on with the other's total, which

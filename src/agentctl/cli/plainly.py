@@ -64,8 +64,10 @@ class Declared:
         metavar: str | None = None,
         **more: object,
     ) -> None:
-        if more or action not in ("store", "store_true", "append") or default.__class__ not in (None.__class__, int):
+        if more or action not in ("store", "store_true", "append"):
             raise NotPlain
+        if not (default is None or default.__class__ is int or (default.__class__ is str and type is None)):
+            raise NotPlain  # of others argparse makes something first
         if not names[0].startswith("-"):
             self.places.append(Argument(names[0], action, type, choices))
             return
