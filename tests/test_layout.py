@@ -40,6 +40,7 @@ ORDER = (
     "derived",
     "recipes",
     "launches",
+    "launch_index",
     "commands",
     "git",
     "unsaved",

@@ -43,6 +43,7 @@ class Scope(Value):
     ids: tuple[str, ...] | None = None  # these very sessions, and no other
     children: bool = False
     tokens: bool = False
+    every_launch: bool = True  # also those of nothing that is asked for: whoever acts looks through them
 
 
 class Errand:

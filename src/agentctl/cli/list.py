@@ -61,7 +61,8 @@ def count(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    look = settled_look(Scope(agents=chosen(args.agent), since=since(args), children=args.tree))
+    of_all = args.group is not None
+    look = settled_look(Scope(agents=chosen(args.agent), since=since(args), children=args.tree, every_launch=of_all))
     answer = look.answer if args.group is None else of_group(args.group, look)
     rows = select(answer.sessions, args)
     if args.json:
