@@ -58,9 +58,9 @@ class Kept:
         return told_by or None
 
     def living(self) -> list[Launched]:
-        """Those whose first process lives."""
-        boot, find = self._processes.boot, self._processes.find
-        return self._of([id for id, (_, child, _) in self.rows.items() if child[0] == boot and find(*child[1:])])
+        """Those whose first process may live."""
+        find = self._processes.find
+        return self._of([id for id, (_, (_, pid, start), _) in self.rows.items() if find(pid, start)])
 
     def judged(self, names: set[tuple[str, str]]) -> list[Launched]:
         """Those that are of these sessions, or have an agent that lives, or were read anyway."""

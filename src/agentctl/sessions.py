@@ -246,7 +246,7 @@ def without_secrets(session: Session, told: Redacted) -> Session:
 
 
 def sources(found: list[Reading], processes: Processes) -> Iterable[str]:
-    seen = f"the kernel's process table: {len(processes.by_pid)} processes"
+    seen = f"the kernel's process table: {processes.count()} processes"
     yield f"{seen}, not complete: {processes.hidden}" if processes.hidden else seen
     for reading in found:
         state = "not there" if reading.absent else reading.unread or reading.incomplete or "read"
