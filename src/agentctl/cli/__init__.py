@@ -45,6 +45,7 @@ VERBS = {
 }
 SWEEPING = ("list", "launch", "resume", "stop", "wait", "locks")
 BRIEF = ("list", "status", "why")  # over before their rubbish matters; to look for it is a fifth of judging 10 000
+QUESTIONS = (*BRIEF, "peek")
 FOR_RUNNERS = {"_over": ("over", "is the session of a launch over?")}
 ALIASES = {"ls": "list", "ps": "list", "logs": "peek"}
 
@@ -127,6 +128,11 @@ def sweep() -> None:
 
         retention.sweep_as_configured(env, processes.snapshot({launches.MARKER}), now)
         retention.note_sweep(env)
+
+
+def is_question(argv: list[str]) -> bool:
+    """One that starts nothing and keeps nothing."""
+    return bool(argv) and ALIASES.get(argv[0], argv[0]) in QUESTIONS
 
 
 def dispatch(argv: list[str]) -> int:
