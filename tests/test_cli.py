@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -295,3 +296,45 @@ def test_plain(text: str | None, shown: str) -> None:
 def test_short_ids_stay_unique() -> None:
     ids = ["01a1e07f-6a0d-7181", "01a1e07f-6a0d-7182", "99999999-0000"]
     assert output.short_ids(ids) == {ids[0]: ids[0], ids[1]: ids[1], ids[2]: "99999999"}
+
+
+# How a question ends
+
+
+def test_a_question_says_all_before_it_leaves(home: Home, tmp_path: Path) -> None:
+    """More than a pipe holds, to a reader that is late; and what a program hung on its end is done."""
+    assert home.run("-p", "x" * 400).returncode == 0
+    (one,) = (home.root / "sessions").iterdir()
+    for number in range(99):
+        shutil.copytree(one, one.parent / f"00000000-0000-4000-8000-{number:012}")
+    mark = tmp_path / "mark"
+    code = (
+        f"import atexit, sys; atexit.register(open, {str(mark)!r}, 'w'); "
+        "from agentctl.__main__ import main; sys.exit(main())"
+    )
+    words = ["list", "-a", "--since", "all", "--json"]
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *words], env=home.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    stdout, stderr = child.communicate(timeout=TIMEOUT)
+    assert (child.returncode, stderr) == (0, b"")
+    assert len(stdout) > 65536
+    assert len(json.loads(stdout)["sessions"]) == 100
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("words", [["status", "nothing-like-it"], ["why", "nothing-like-it"], ["peek", "nothing"]])
+def test_a_question_leaves_with_its_code(home: Home, words: list[str]) -> None:
+    assert "nothing" in ctl(home, *words, code=3).stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+def test_what_could_not_be_said_is_no_success(home: Home) -> None:
+    home.run("-p", "x")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "agentctl", "list", "-a"],
+            env=home.env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+    assert done.returncode != 0
+    assert "No space left" in done.stderr

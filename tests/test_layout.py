@@ -40,6 +40,7 @@ ORDER = (
     "derived",
     "recipes",
     "launches",
+    "launch_index",
     "commands",
     "git",
     "unsaved",
@@ -358,7 +359,7 @@ def test_the_commonest_commands_import_nothing_heavy(home: Home, tmp_path: Path,
     id, _ = home.start("[[sleep:300]]")
     home.wait_for_status(id, "busy")
     words = [verb] if verb == "list" else [verb, id]
-    found = modules_after("from agentctl.__main__ import main; assert main() == 0", *words, env=home.env)
+    found = modules_after("from agentctl.cli import run; assert run(sys.argv[1:]) == 0", *words, env=home.env)
     assert "agentctl.processes.linux" in found
     own = {"functools"} if "_sqlite3" in found else set()  # that module imports it itself
     assert not found & PASSED_OVER - own

@@ -303,10 +303,10 @@ def test_of_two_mounts_on_proc_only_the_upper_one_can_hide(monkeypatch: pytest.M
 def test_a_process_table_that_refuses_entries_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     real = linux.read_row
 
-    def refuse(path: str) -> bytes:
-        if path == f"/proc/{os.getpid()}/stat":
+    def refuse(path: str, at: int | None = None) -> bytes:
+        if path == f"{os.getpid()}/stat":
             raise PermissionError
-        return real(path)
+        return real(path, at)
 
     monkeypatch.setattr(linux, "read_row", refuse)
     processes = linux.snapshot(frozenset())

@@ -1,4 +1,4 @@
-"""A long list ends without freeing what it was made of, and nobody can tell: all is written, and nothing is left."""
+"""A list ends without freeing what it was made of, and nobody can tell: all is written, and nothing is left."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 CLAUDE = sorted(FIXTURES.glob("claude*/*/.claude/projects/*/*.jsonl"))
 OPENCODE = FIXTURES / "opencode" / "subagent_and_fork" / "xdg_data" / "opencode" / "opencode.db"
-AT_ONCE, AS_ALWAYS = 1, 10**9
+AT_ONCE, AS_ALWAYS = "at once", "as always"
 ENDED = "Python has ended"
 # The database cannot be opened where it is, so that it is read as a copy.
 PROGRAM = f"""\
-import atexit, os, sys
-from agentctl.__main__ import main
+import os, sys
+from agentctl import __main__ as program
 from agentctl.agents import opencode_db
-from agentctl.cli import list
 
 real = opencode_db.connect
 
@@ -35,9 +34,11 @@ def connect(path, mode):
     return real(path, mode)
 
 opencode_db.connect = connect
-list.MANY = int(sys.argv.pop(1))
-atexit.register(os.write, 2, b"{ENDED}")
-sys.exit(main())
+if sys.argv.pop(1) == "{AS_ALWAYS}":
+    program.leave = lambda code: None
+code = program.main()
+os.write(2, b"{ENDED}")
+sys.exit(code)
 """
 
 
@@ -57,9 +58,9 @@ def home(tmp_path: Path) -> Home:
     return found
 
 
-def ask(home: Home, many: int, *words: str, stdout: int = subprocess.PIPE) -> tuple[int, str | None, str]:
+def ask(home: Home, how: str, *words: str, stdout: int = subprocess.PIPE) -> tuple[int, str | None, str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(many), "list", "-a", "--since", "all", *words],
+        [sys.executable, "-c", PROGRAM, how, "list", "-a", "--since", "all", *words],
         env=home.env,
         stdout=stdout,
         stderr=subprocess.PIPE,
@@ -83,11 +84,11 @@ def test_it_says_the_same(home: Home, words: tuple[str, ...]) -> None:
 
 
 def test_a_reader_that_went_away_is_no_error(home: Home) -> None:
-    for many in (AS_ALWAYS, AT_ONCE):
+    for how in (AS_ALWAYS, AT_ONCE):
         read, write = os.pipe()
         os.close(read)
         try:
-            code, _, complained = ask(home, many, stdout=write)
+            code, _, complained = ask(home, how, stdout=write)
         finally:
             os.close(write)
         assert (code, complained.removesuffix(ENDED)) == (0, "")
@@ -96,7 +97,7 @@ def test_a_reader_that_went_away_is_no_error(home: Home) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
 def test_a_full_disk_is_told(home: Home) -> None:
     with open("/dev/full", "w") as full:
-        found = [ask(home, many, stdout=full.fileno()) for many in (AS_ALWAYS, AT_ONCE)]
+        found = [ask(home, how, stdout=full.fileno()) for how in (AS_ALWAYS, AT_ONCE)]
     (code, _, complained), at_once = found
     assert at_once == (code, None, complained.removesuffix(ENDED))
     assert code == 1

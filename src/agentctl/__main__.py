@@ -17,8 +17,23 @@ def main() -> int:
     if "_ARGCOMPLETE" in os.environ:
         cli.complete()
     code = cli.run(sys.argv[1:])
-    cli.end_at_once(code)
+    if cli.is_question(sys.argv[1:]):
+        leave(code)
     return code
+
+
+def leave(code: int) -> None:
+    """At once: to take all modules and values apart first is a fifteenth of a list. Where not everything could be said,
+    Python ends as it always does, and says so."""
+    import atexit
+
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):  # closed, or full
+        return
+    atexit._run_exitfuncs()  # temporary folders
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -34,12 +34,9 @@ class Claimed(Value):
 def claim_all(agents: list[Agent], processes: Processes) -> list[Claimed]:
     """The live processes that the agents recognise, each once; one that cannot be read now, for each it may be of."""
     found: list[Claimed] = []
-    by_name: dict[str, list[Agent]] = {}  # thousands of processes have a few dozen names
-    for process in processes.living():
-        likely = by_name.get(process.comm)
-        if likely is None:
-            likely = by_name[process.comm] = [agent for agent in agents if agent.looks_like(process.comm)]
-        if not likely or is_of_others(process, likely, processes):
+    for process in processes.named(lambda name: any(agent.looks_like(name) for agent in agents)):
+        likely = [agent for agent in agents if agent.looks_like(process.comm)]
+        if is_of_others(process, likely, processes):
             continue
         details = processes.details(process)
         if details is None or details.argv is None:

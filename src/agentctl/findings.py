@@ -168,7 +168,7 @@ def rejected_of(case: Case, processes: Processes) -> list[str]:
     """The processes that were looked at and are not it, each with its reason."""
     found = []
     for link in case.dead:
-        row = processes.by_pid.get(link.key.pid)
+        row = processes.row(link.key.pid)
         if row is None or processes.alive(link.key):
             continue
         if row.key == link.key:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 
-from agentctl import launches, stores
+from agentctl import agents as modules
+from agentctl import launch_index, launches, stores
 from agentctl.agents import TABLE, load_control
-from agentctl.model import AGENT, DAEMON, SPARE, Evidence, Link
+from agentctl.launch_index import WORTH_IT, Index, code_of
+from agentctl.model import AGENT, DAEMON, SPARE, Evidence, Link, Written
 from agentctl.world import Launched
 
 TYPE_CHECKING = False
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agentctl.claims import Claimed
-    from agentctl.model import Launch, Problem, Process, ProcessKey, Written
+    from agentctl.launch_index import Row
+    from agentctl.model import Launch, Problem, Process, ProcessKey
     from agentctl.processes import Processes
     from agentctl.readings import Reading
     from agentctl.world import World
@@ -26,33 +29,101 @@ OUTPUT_READ = 256 * 1024  # from its beginning: the id is in the first lines
 FIRST_LINES = 4 * 1024
 
 
-def read(env: Mapping[str, str], located: list[Claimed], processes: Processes) -> tuple[list[Launched], list[Problem]]:
-    """Every launch that is kept. After the process table: a launch that it does not have yet is of nothing that lives.
-    How their processes ended comes later, of those that concern a session (`with_exits`)."""
-    kept, problems = launches.read_records(env)
-    claimed = {one.process.key: one for one in located}
-    found = []
-    for launch in kept:
-        folder = os.path.dirname(launch.path)
-        found.append(
-            Launched(
-                launch,
-                launch.session_id or (printed_in(folder, launch.agent) if launch.one_shot else None),
-                tuple(agents_of(launch, claimed, processes)),
-            )
-        )
-    return found, problems
+class Kept:
+    """The launches that are kept. Most are of nothing that lives and nothing that is asked for, and of those it is
+    enough to know that: `rows`. The others are read from their own files."""
+
+    def __init__(self, folder: str, located: list[Claimed], processes: Processes) -> None:
+        self.rows: dict[str, Row] = {}
+        self.problems: list[Problem] = []
+        self._folder = folder
+        self._claimed = {one.process.key: one for one in located}
+        self._processes = processes
+        self._made: dict[str, Launched] = {}
+
+    def add(self, id: str, *, is_link: bool = False) -> str | None:
+        """Read a launch. The file that its session was looked for in last; None: it is no launch, or two files."""
+        folder = f"{self._folder}/{id}"
+        record = launches.read_record(id, folder, is_link=is_link)
+        if not isinstance(record, Written):
+            self.problems += [] if record is None else [record]
+            return None
+        session, told_by = record.session_id, record.told_by
+        if session is None and record.one_shot:
+            session = printed_in(folder, record.agent)
+            told_by = launches.OUTPUT if told_by == launches.LAUNCH else ""
+        agents = agents_of(record, self._claimed, self._processes)
+        self.rows[id] = record.agent, record.child, session
+        self._made[id] = Launched(record, session, tuple(agents))
+        return told_by or None
+
+    def living(self) -> list[Launched]:
+        """Those whose first process may live."""
+        find = self._processes.find
+        return self._of([id for id, (_, (_, pid, start), _) in self.rows.items() if find(pid, start)])
+
+    def judged(self, names: set[tuple[str, str]]) -> list[Launched]:
+        """Those that are of these sessions, or have an agent that lives, or were read anyway."""
+        return self._of([id for id, row in self.rows.items() if id in self._made or (row[0], row[2]) in names])
+
+    def _of(self, ids: list[str]) -> list[Launched]:
+        for id in ids:
+            if id not in self._made:
+                self.add(id)
+        return [self._made[id] for id in ids if id in self._made]  # or it was removed since then
 
 
-def with_exits(found: list[Launched], readings: list[Reading]) -> list[Launched]:
-    """How the processes of a launch ended, where a session that is judged is its own."""
+def read(env: Mapping[str, str], located: list[Claimed], processes: Processes, cache: str | None = None) -> Kept:
+    """After the process table: a launch that it does not have yet is of nothing that lives. How their processes ended
+    comes later, of those that concern a session (`with_exits`). `cache`: a folder for what they are of; None: every
+    launch is wanted, and is read."""
+    names, problems = launches.names(env)
+    folder = launches.launches_folder(env)
+    kept = Kept(folder, located, processes)
+    kept.problems += problems
+    if cache is not None and len(names) >= WORTH_IT:
+        try:
+            at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            pass
+        else:
+            try:
+                read_through(Index(cache, folder, at, code()), names, kept)
+            finally:
+                os.close(at)
+            return kept
+    for name, is_link in names:
+        kept.add(name, is_link=is_link)
+    return kept
+
+
+def read_through(index: Index, names: list[tuple[str, bool]], kept: Kept) -> None:
+    """What is known of a launch is taken for it."""
+    for name, is_link in names:
+        if not is_link and (row := index.find(name)):
+            kept.rows[name] = row
+            continue
+        before = index.stamps(name)
+        if told_by := kept.add(name, is_link=is_link):
+            index.keep(name, kept.rows[name], told_by, before)
+    index.save()
+
+
+def code() -> str:
+    """All that says of what a launch is."""
+    of_agents = os.path.dirname(modules.__file__)
+    return code_of(of_agents, __file__, launch_index.__file__, launches.__file__, stores.__file__)
+
+
+def with_exits(kept: Kept, readings: list[Reading]) -> list[Launched]:
+    """The launches of the sessions that are judged, with how their processes ended."""
     judged = {(reading.agent.NAME, id) for reading in readings for id in list(reading.records)}
     judged |= {(link.agent, link.id) for reading in readings for link in list(reading.links)}
     return [
         one._replace(exits=tuple(launches.exits_in(os.path.dirname(one.record.path or ""))))
         if one.agents or (one.record.agent, one.session_id) in judged
         else one
-        for one in found
+        for one in kept.judged(judged)
     ]
 
 
@@ -112,12 +183,12 @@ def may_live(world: World, agent: str, child: ProcessKey, runner: ProcessKey) ->
     return any(claim.agent == agent and claim.role == AGENT and claim.key in left for claim in world.claims)
 
 
-def add_links(found: list[Launched], readings: list[Reading], located: list[Claimed]) -> None:
+def add_links(kept: Kept, readings: list[Reading], located: list[Claimed]) -> None:
     """Before an agent has written who it is: a one-shot run of ours is on the session that was chosen for it, or that
     it printed first. Where its own store says which, that is believed alone."""
     linked = {link.key for reading in readings for link in list(reading.links)}
     by_key = {one.process.key: one for one in located}
-    for one in found:
+    for one in kept.living():
         if one.session_id is None or not one.agents:
             continue
         launch = one.launch

@@ -113,8 +113,8 @@ def read_all(env: Mapping[str, str]) -> tuple[list[Launch], list[Problem]]:
     return [one.launch for one in found], problems
 
 
-def read_records(env: Mapping[str, str]) -> tuple[list[Written], list[Problem]]:
-    """Every launch, oldest first, to be taken apart where it matters."""
+def names(env: Mapping[str, str]) -> tuple[list[tuple[str, bool]], list[Problem]]:
+    """What may be a launch, oldest first, and whether it is a link."""
     folder = launches_folder(env)
     try:
         with os.scandir(folder) as entries:  # says what is a link without a question for each
@@ -125,7 +125,14 @@ def read_records(env: Mapping[str, str]) -> tuple[list[Written], list[Problem]]:
         return [], []
     except OSError as error:
         return [], [Problem(OWNER, error.strerror or str(error), folder)]
-    launches, problems = [], []
+    return kept, []
+
+
+def read_records(env: Mapping[str, str]) -> tuple[list[Written], list[Problem]]:
+    """Every launch, oldest first, to be taken apart where it matters."""
+    folder = launches_folder(env)
+    kept, problems = names(env)
+    launches = []
     for name, is_link in kept:
         found = read_record(name, f"{folder}/{name}", is_link=is_link)
         if isinstance(found, Written):
@@ -202,9 +209,9 @@ def parse(id: str, facts: dict[str, Any], folder: str, path: str) -> Written:
         raise stores.Torn(f"not the record of a launch: {path}")
     if facts.get("id") != id:
         raise stores.Torn(f"the record of another launch: {path}")
-    session = text_or_none(facts.get("session_id"))
+    session, told_by = text_or_none(facts.get("session_id")), LAUNCH
     if session is None and facts.get("headless") is not True:
-        session = noted_session(folder)
+        session, told_by = noted_session(folder), SESSION
 
     def take_apart() -> Launch:
         hooks = facts.get("hooks")
@@ -236,7 +243,7 @@ def parse(id: str, facts: dict[str, Any], folder: str, path: str) -> Written:
             path=path,
         )
 
-    return Written(agent, child, path, session, facts.get("one_shot") is True, take_apart)
+    return Written(agent, child, path, session, told_by, facts.get("one_shot") is True, take_apart)
 
 
 def words(value: object) -> tuple[str, ...]:

@@ -365,6 +365,7 @@ class Written:
         child: ProcessKey,
         path: str,
         session_id: str | None,
+        told_by: str,
         one_shot: bool,
         take_apart: Callable[[], Launch],
     ) -> None:
@@ -372,6 +373,7 @@ class Written:
         self.child = child
         self.path = path
         self.session_id = session_id
+        self.told_by = told_by  # the file that its session was looked for in last
         self.one_shot = one_shot
         self._take_apart = take_apart
         self._launch: Launch | None = None

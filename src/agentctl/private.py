@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 from agentctl.errors import Refused
 
@@ -62,6 +63,31 @@ def replace_file(path: str, data: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def remove_unfinished(path: str, age: float) -> None:
+    """What replace_file left of this file when it was killed, so many seconds ago."""
+    now, folder = time.time(), os.path.dirname(path)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            unfinished = entry.name.startswith(os.path.basename(path) + ".")
+            if unfinished and now - entry.stat(follow_symlinks=False).st_mtime > age:
+                os.unlink(entry.path)
+
+
+def read_own(path: str, limit: int) -> bytes:
+    """A file that nobody but us can write. Raises ValueError for any other one, and for one that is too large."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & OTHERS_MAY_WRITE:
+            raise ValueError("not a file of ours alone")
+        if found.st_size > limit:
+            raise ValueError("too large")
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
 
 
 def sync_folder(folder: str) -> None:

@@ -44,6 +44,7 @@ class Scope(Value):
     children: bool = False
     tokens: bool = False
     brief: bool = False  # of stored sessions only what the row of a table shows
+    every_launch: bool = True  # also those of nothing that is asked for: whoever acts looks through them
 
 
 class Errand:

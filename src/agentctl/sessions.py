@@ -47,7 +47,7 @@ CORE_ENV = ("HOME", "TMUX", "AGENTCTL_LAUNCH")
 
 
 def query(scope: Scope, env: Mapping[str, str] | None = None) -> Answer:
-    return settled_look(scope, env).answer
+    return settled_look(scope._replace(every_launch=False), env).answer
 
 
 def settled_look(
@@ -71,14 +71,16 @@ def settled_look(
 
 def one(prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool = True) -> Answer:
     """The session that this is the id, or the beginning of the id, of. Sub-agents are found, too."""
-    return examine(prefix, env, tokens=tokens).answer
+    return examine(prefix, env, tokens=tokens, every_launch=False).answer
 
 
-def examine(prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool = False) -> Look:
+def examine(
+    prefix: str, env: Mapping[str, str] | None = None, *, tokens: bool = False, every_launch: bool = True
+) -> Look:
     """The same, with all that it was judged from: `answer.sessions` has that one session."""
     if not prefix:
         raise UsageError("an empty session id; `agentctl list -a` shows the ids")
-    found_look = settled_look(Scope(prefix=prefix, children=True, tokens=tokens), env)
+    found_look = settled_look(Scope(prefix=prefix, children=True, tokens=tokens, every_launch=every_launch), env)
     answer = found_look.answer
     exact = [session for session in answer.sessions if session.id == prefix]
     found = exact or [session for session in answer.sessions if session.id.startswith(prefix)]
@@ -136,15 +138,15 @@ def look(
         located = locate(claim_all(agents, processes), found, env)
 
     in_parallel([(one, link_all(one, of_store(located, one), processes)) for one in found if one.usable])
-    launches, launch_problems = launched.read(env, located, processes)
-    launched.add_links(launches, found, located)
-    claims = tuple(place(located, found))
     cache = config.cache_folder(env)
+    kept = launched.read(env, located, processes, None if scope.every_launch else cache)
+    launched.add_links(kept, found, located)
+    claims = tuple(place(located, found))
     whole = scope.prefix is not None and is_whole_id(scope.prefix, found)
     readers = [(one, read_records(one, scope, claims, processes, stamps, cache, whole_id=whole)) for one in found]
     in_parallel([(one, read) for one, read in readers if one.usable])
     in_parallel([(one, read_copies(one, found, processes, stamps)) for one in found if one.usable])
-    launches = launched.with_exits(launches, found)
+    launches = launched.with_exits(kept, found)
     world = World(
         processes,
         tuple(StoreView(one.agent.NAME, one.store.root, one.incomplete, one.unread) for one in found if not one.absent),
@@ -162,7 +164,7 @@ def look(
     shown = tuple(without_secrets(session, told) for session in judged.sessions if in_scope(session, scope))
     problems = [Problem(one.agent.NAME, one.unread, one.store.root) for one in found if one.unread]
     problems += [problem for reading in found for problem in list(reading.store.problems)]
-    problems += launch_problems
+    problems += kept.problems
     answer = Answer(shown, judged.unattached, tuple(dict.fromkeys(problems)), tuple(sources(found, processes)))
     ids = {session.id for session in shown}
     newer = {record.id for record in world.records if record.fresh}
@@ -244,7 +246,7 @@ def without_secrets(session: Session, told: Redacted) -> Session:
 
 
 def sources(found: list[Reading], processes: Processes) -> Iterable[str]:
-    seen = f"the kernel's process table: {len(processes.by_pid)} processes"
+    seen = f"the kernel's process table: {processes.count()} processes"
     yield f"{seen}, not complete: {processes.hidden}" if processes.hidden else seen
     for reading in found:
         state = "not there" if reading.absent else reading.unread or reading.incomplete or "read"

@@ -126,7 +126,7 @@ def shown_in(session: Session, processes: Processes, env: Mapping[str, str]) -> 
 
 def one(prefix: str, env: Mapping[str, str], *, tokens: bool = True) -> Answer:
     """As sessions.one, and where it sits."""
-    look = examine(prefix, env, tokens=tokens)
+    look = examine(prefix, env, tokens=tokens, every_launch=False)
     session, problems = shown_in(look.answer.sessions[0], look.world.processes, env)
     return look.answer._replace(sessions=(session,), problems=(*look.answer.problems, *problems))
 

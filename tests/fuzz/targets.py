@@ -142,7 +142,6 @@ def odd_table(processes: Processes, rng: Random) -> Processes:
     table = copy.copy(processes)
     table.by_pid = dict(processes.by_pid)
     table._details = {}
-    table._children = None
     for pid, row in processes.by_pid.items():
         found = processes.details(row) or Details()
         words = list(found.argv or ())

@@ -141,11 +141,11 @@ ACTING = (
         "wrong-one/wrong_one_marker_of_a_launch",
         (
             "launched.py",
-            "                tuple(agents_of(launch, claimed, processes)),\n",
-            "                tuple(\n"
-            "                    key for key, one in claimed.items()\n"
-            "                    if (one.details.env or {}).get(launches.MARKER) == launch.launch.id\n"
-            "                ),\n",
+            "        agents = agents_of(record, self._claimed, self._processes)\n",
+            "        agents = [\n"
+            "            key for key, one in self._claimed.items()\n"
+            "            if (one.details.env or {}).get(launches.MARKER) == record.launch.id\n"
+            "        ]\n",
         ),
     ),
     mutant(

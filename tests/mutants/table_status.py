@@ -64,7 +64,7 @@ STATUS = (
         "zombie/zombie zombie/zombie_opencode",
         (
             "processes/linux.py",
-            'dead = state in "ZXx" and not (state == "Z" and has_living_thread(pid))',
+            'dead = state in DEAD and not (state == "Z" and has_living_thread(pid))',
             "dead = False",
         ),
     ),
@@ -75,8 +75,8 @@ STATUS = (
         "zombie/zombie_leader",
         (
             "processes/linux.py",
-            'dead = state in "ZXx" and not (state == "Z" and has_living_thread(pid))',
-            'dead = state in "ZXx"',
+            'dead = state in DEAD and not (state == "Z" and has_living_thread(pid))',
+            "dead = state in DEAD",
         ),
     ),
     mutant(

@@ -182,8 +182,8 @@ class Store:
         """Versions without writer locks keep their rollout open for as long as they live."""
         found = []
         prefix = os.path.realpath(f"{self.root}/sessions") + "/"
-        for process in processes.living():
-            if not process.comm.startswith("codex") or process.pid in linked:
+        for process in processes.named(lambda name: name.startswith("codex")):
+            if process.pid in linked:
                 continue
             details = processes.details(process)
             if details is None or claims(process, details) not in (AGENT, DAEMON):

@@ -140,8 +140,8 @@ class Store:
     def _agents(self, processes: Processes) -> Iterator[tuple[Process, Details, list[str]]]:
         """The processes that have a database of this store open and can work in it, and their open files."""
         databases = {os.path.realpath(path) for path in self._sessions.databases}
-        for process in processes.living():
-            if process.comm.startswith(("opencode", ".opencode")) and (details := processes.details(process)):
+        for process in processes.named(lambda name: name.startswith(("opencode", ".opencode"))):
+            if details := processes.details(process):
                 if claims(process, details) not in (AGENT, DAEMON):
                     continue
                 files = processes.open_files(process)

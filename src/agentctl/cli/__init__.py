@@ -45,6 +45,7 @@ VERBS = {
 }
 SWEEPING = ("list", "launch", "resume", "stop", "wait", "locks")
 BRIEF = ("list", "status", "why")  # over before their rubbish matters; to look for it is a fifth of judging 10 000
+QUESTIONS = (*BRIEF, "peek")
 UNFREED: list[object] = []
 FOR_RUNNERS = {"_over": ("over", "is the session of a launch over?")}
 ALIASES = {"ls": "list", "ps": "list", "logs": "peek"}
@@ -105,19 +106,6 @@ def keep_to_the_end(*values: object) -> None:
     UNFREED[:] = values
 
 
-def end_at_once(code: int) -> None:
-    """With what is kept to the end, and as if Python had ended: everything is written, nothing of ours is left open.
-    Returns where nothing is kept, or where something cannot be written: Python says that."""
-    if not UNFREED:
-        return
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return
-    os._exit(code)
-
-
 def complain(message: str) -> None:
     print(f"agentctl: {shown(message)}", file=sys.stderr)
 
@@ -147,6 +135,11 @@ def sweep() -> None:
 
         retention.sweep_as_configured(env, processes.snapshot({launches.MARKER}), now)
         retention.note_sweep(env)
+
+
+def is_question(argv: list[str]) -> bool:
+    """One that starts nothing and keeps nothing."""
+    return bool(argv) and ALIASES.get(argv[0], argv[0]) in QUESTIONS
 
 
 def dispatch(argv: list[str]) -> int:

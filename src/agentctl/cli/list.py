@@ -35,7 +35,6 @@ examples:
 """
 ENDED = ("failed", "stopped", "done")
 RANKS = {word: len(STATUS_WORDS) if word in ENDED else rank for rank, word in enumerate(STATUS_WORDS)}
-MANY = 1000  # rows: fewer are freed in no time
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -61,7 +60,14 @@ def count(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    look = settled_look(Scope(agents=chosen(args.agent), since=since(args), children=args.tree, brief=not args.json))
+    scope = Scope(
+        agents=chosen(args.agent),
+        since=since(args),
+        children=args.tree,
+        brief=not args.json,
+        every_launch=args.group is not None,
+    )
+    look = settled_look(scope)
     answer = look.answer if args.group is None else of_group(args.group, look)
     rows = select(answer.sessions, args)
     if args.json:
@@ -75,8 +81,7 @@ def run(args: Namespace) -> int:
     else:
         show(rows, answer, args)
         output.warn(answer.problems)
-    if len(rows) >= MANY:  # not the stores: their databases are closed, and copies of them removed
-        cli.keep_to_the_end(look.answer, look.world)
+    cli.keep_to_the_end(look.answer, look.world)  # not the stores: their databases are closed, copies of them removed
     unsure = answer.problems or any(session.status == "unknown" for session in rows)
     return 5 if args.strict and unsure else 0
 

@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if not args.follow:
         gc.disable()  # over before its rubbish matters
-    found = examine(args.id)
+    found = examine(args.id, every_launch=False)
     session = found.answer.sessions[0]
     store = open_store_of(session) if args.follow else store_of(found)
     page = read(session, store.messages, max(0, args.n))

@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import sys
 
+from agentctl.model import Process, ProcessKey
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
-    from agentctl.model import Details, Process, ProcessKey
+    from agentctl.model import Details
+
+    Row = tuple[int, int, bytes, str, int, int]  # pid, parent, name, state, terminal, start: of one that lives
 
 
 class Processes:
     """One reading of the process table, with what it could not see.
 
-    Rows are read at once; details (argv, cwd, environment) of a process only when asked for, and only believed
-    if the same process still has the pid afterwards.
+    Rows are read at once, and made into a Process where they are asked for: of thousands that is a few. Details (argv,
+    cwd, environment) of a process are read only when asked for, and only believed if the same process still has the pid
+    afterwards.
     """
 
     def __init__(
         self,
         boot: str,
-        rows: Iterable[Process],
+        rows: Iterable[Process | Row],
         *,
         taken_at: float = float("inf"),
         boot_time: float = 0.0,
@@ -45,7 +51,7 @@ class Processes:
     ) -> None:
         self.boot = boot
         self.env_names = env_names  # what details(...).env can hold at all
-        self.by_pid: dict[int, Process] = {row.key.pid: row for row in rows}
+        self._rows = {row.key.pid if isinstance(row, Process) else row[0]: row for row in rows}
         self.taken_at = taken_at  # wall clock before the first row was read
         self.boot_time = boot_time
         self.ticks_per_second = ticks_per_second
@@ -63,22 +69,52 @@ class Processes:
         self._read_ports = read_ports
         self._read_own_start = read_own_start
         self._incomplete_for = incomplete_for
-        self._children: dict[int, list[Process]] | None = None
-        self._by_start: dict[int, list[Process]] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was looked up in the rows: pids by parent, by start, by name."""
+        self._by_parent: dict[int, list[int]] | None = None
+        self._by_start: dict[int, list[int]] | None = None
+        self._by_name: dict[str, list[int]] | None = None
+
+    def count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def by_pid(self) -> dict[int, Process]:
+        """All of them, and the dead: for the few who need that, for all are made. What is changed in it counts."""
+        for pid in self._rows:
+            self.row(pid)
+        self._forget()
+        return self._rows  # type: ignore[return-value]  # none is a mere row any more
+
+    @by_pid.setter
+    def by_pid(self, rows: dict[int, Process]) -> None:
+        self._rows = dict(rows)
+        self._forget()
+
+    def row(self, pid: int) -> Process | None:
+        """The process that has this pid, dead or alive."""
+        found = self._rows.get(pid)
+        if not (found is None or isinstance(found, Process)):
+            _, parent, comm, state, tty, start = found
+            key = ProcessKey(self.boot, pid, start)
+            found = self._rows[pid] = Process(key, parent, comm.decode(errors="replace"), state, False, tty)
+        return found
 
     def get(self, pid: int) -> Process | None:
         """The living process that has this pid now, whoever it is."""
-        row = self.by_pid.get(pid)
+        row = self.row(pid)
         return None if row is None or row.dead else row
 
     def alive(self, key: ProcessKey) -> Process | None:
         """The process of this key, if it lives. A recycled pid, a zombie and another boot are not it."""
-        row = self.by_pid.get(key.pid)
+        row = self.row(key.pid)
         return row if row is not None and row.key == key and not row.dead else None
 
     def gone(self, key: ProcessKey) -> bool:
         """Is it proved that this process does not live? Not merely: it was not seen."""
-        if key.boot != self.boot or key.pid in self.by_pid:
+        if key.boot != self.boot or key.pid in self._rows:
             return self.alive(key) is None
         if self.hidden is None:
             return True
@@ -97,25 +133,48 @@ class Processes:
 
     def _started(self, start: int) -> list[Process]:
         """The living processes that started in this tick: every kept launch asks, so the table is walked once."""
-        if self._by_start is None:
-            self._by_start = {}
-            for row in self.living():
-                self._by_start.setdefault(row.key.start, []).append(row)
-        return self._by_start.get(start, [])
+        by_start = self._by_start
+        if by_start is None:
+            by_start = self._by_start = self._pids_by(lambda row: row[5], lambda process: process.key.start)
+        return self._living_of(by_start.get(start, ()))
 
     def own_start(self, process: Process) -> int:
         """Its start as this process reads it itself, and notes it: its clock may be another one than ours."""
         return self._read_own_start(process) if self._read_own_start else process.key.start
 
     def living(self) -> Iterator[Process]:
-        return (row for row in self.by_pid.values() if not row.dead)
+        return iter(self._living_of(list(self._rows)))
+
+    def named(self, wanted: Callable[[str], bool]) -> list[Process]:
+        """The living processes whose name is wanted, by pid. Thousands of them have a few dozen names: each is asked
+        about once, and of the others nothing is made."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = {}
+            for name, pids in self._pids_by(lambda row: row[2], lambda process: process.comm).items():
+                text = name if isinstance(name, str) else name.decode(errors="replace")
+                by_name.setdefault(text, []).extend(pids)
+            self._by_name = by_name
+        return self._living_of(sorted(pid for name, pids in by_name.items() if wanted(name) for pid in pids))
 
     def children(self, pid: int) -> list[Process]:
-        if self._children is None:
-            self._children = {}
-            for row in self.living():
-                self._children.setdefault(row.parent, []).append(row)
-        return self._children.get(pid, [])
+        by_parent = self._by_parent
+        if by_parent is None:
+            by_parent = self._by_parent = self._pids_by(lambda row: row[1], lambda process: process.parent)
+        return self._living_of(by_parent.get(pid, ()))
+
+    def _pids_by(self, of_row: Callable[[Row], Any], of_process: Callable[[Process], Any]) -> dict[Any, list[int]]:
+        found: dict[Any, list[int]] = {}
+        for pid, row in self._rows.items():
+            value = of_process(row) if isinstance(row, Process) else of_row(row)
+            if value in found:
+                found[value].append(pid)
+            else:
+                found[value] = [pid]
+        return found
+
+    def _living_of(self, pids: Iterable[int]) -> list[Process]:
+        return [row for pid in pids if (row := self.get(pid)) is not None]
 
     def descendants(self, pid: int) -> list[Process]:
         found: list[Process] = []
