@@ -39,9 +39,9 @@ WORDS = (
     *("turn", "reason", "error", "pending", "pending_tool", "pending_id", "ending", "cwd", "branch", "model"),
     *("title", "prompt", "version", "parent", "forked_from", "policy", "said"),
 )
-OWN_WORDS = WORDS[:-1]
 NUMBERS = ("started_at", "updated_at", "cost_usd")
 FIELDS = (*WORDS, *NUMBERS, "inferred", "brief")
+words_of, numbers_of = Record._several(*WORDS[:-1]), Record._several(*NUMBERS)
 NOTHING = type(None)
 TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -141,14 +141,13 @@ def stamp_of(found: os.stat_result) -> Stamp:
 
 def values_of(record: Record) -> tuple[Any, ...] | None:
     """None: not one that is worth keeping, or that cannot be had back the same."""
-    own, said = record._asdict(), record.evidence[0] if len(record.evidence) == 1 else None
+    said = record.evidence[0] if len(record.evidence) == 1 else None
     if said is None or said != Evidence("store", said.fact, record.path, None, False):
         return None
-    words = [own[name] for name in OWN_WORDS]
-    words.append(said.fact)
-    if sum([len(word) for word in words if word]) > LONGEST:
+    words = (*words_of(record), said.fact)
+    if sum(map(len, filter(None, words))) > LONGEST:
         return None
-    return (*words, *[own[name] for name in NUMBERS], record.inferred)
+    return (*words, *numbers_of(record), record.inferred)
 
 
 def record_of(kept: tuple[Any, ...], agent: str, id: str, store: str, path: str) -> Record:

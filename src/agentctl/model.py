@@ -16,6 +16,8 @@ else:
     def dataclass_transform(**_: object):
         return lambda cls: cls
 
+    from _operator import itemgetter
+
     try:
         from _collections import _tuplegetter as field_at  # that of collections.namedtuple, without its package
     except ImportError:  # not CPython
@@ -59,6 +61,9 @@ class Value(Base):
 
         def _asdict(self) -> dict[str, Any]: ...
 
+        @classmethod
+        def _several(cls, *names: str) -> Callable[[Self], tuple[Any, ...]]: ...
+
     else:
         __slots__ = ()
         _fields = ()
@@ -78,6 +83,8 @@ class Value(Base):
         def __new__(cls, *values: object, **named: object) -> Self:
             if len(values) == len(cls._fields) and not named:  # as where thousands are made
                 return tuple.__new__(cls, values)
+            if len(values) + len(named) == len(cls._fields) and tuple(named) == cls._fields[len(values) :]:
+                return tuple.__new__(cls, (*values, *named.values()))  # all in order: a fifth of what follows
             own = [*values, *cls._defaults[len(values) :]]
             missing = cls._required[len(values) :]
             try:
@@ -116,6 +123,11 @@ class Value(Base):
         def _asdict(self) -> dict[str, Any]:
             """In the order of its fields: so a JSON shape can be read off the value."""
             return dict(zip(self._fields, self, strict=True))
+
+        @classmethod
+        def _several(cls, *names: str) -> Callable[[Self], tuple[Any, ...]]:
+            """What takes these fields, two or more, out of a value at once."""
+            return itemgetter(*(cls._places[name] for name in names))
 
 
 class ProcessKey(tuple[str, int, int]):

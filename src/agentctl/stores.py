@@ -26,7 +26,7 @@ BLOCK = 1024 * 1024  # where a whole file is looked through
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is passed over: no agent writes one, and memory stays bounded
 TOO_LONG = b"(too long to be read)"  # stands for what was passed over
 ID_LENGTH = 200
-MINUTES_KEPT = 256
+STARTS_KEPT = 1024
 TORN_TRIES = 4
 TORN_PAUSE = 0.004
 DEEPEST = 500  # brackets inside of each other: whoever shows or compares a value recurses, and Python gives up at 1000
@@ -409,29 +409,39 @@ def utc_seconds(text: str) -> float:
 
 def start_of_minute(text: str) -> int | None:
     """Of 2026-11-15T18:36, in seconds since 1970. None: datetime's."""
-    if not text[4] == text[7] == "-" or text[10] != "T":
+    day, hour, minute = DAYS[text[:10]], int(text[11:13]), int(text[14:16])
+    if day is None or text[10] != "T" or hour >= 24 or minute >= 60:
         return None
-    year, month, day, hour, minute = int(text[:4]), int(text[5:7]), int(text[8:10]), int(text[11:13]), int(text[14:16])
-    if not (year >= 1970 and 1 <= month <= 12 and 1 <= day <= 28 and hour < 24 and minute < 60):
+    return day + hour * 3600 + minute * 60
+
+
+def start_of_day(text: str) -> int | None:
+    """Of 2026-11-15."""
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    if not text[4] == text[7] == "-" or not (year >= 1970 and 1 <= month <= 12 and 1 <= day <= 28):
         return None
     # Days since 1970-01-01, counting the year from March so that the leap day is its last.
     shifted, years = (month + 9) % 12, year - (month < 3)
     days = years * 365 + years // 4 - years // 100 + years // 400 + (shifted * 153 + 2) // 5 + day - 719469
-    return ((days * 24 + hour) * 60 + minute) * 60
+    return days * 86400
 
 
-class Minutes(dict[str, "int | None"]):
-    """The last ones that were worked out: the lines of a transcript are seconds apart. (functools, which has such a
-    memory, takes longer to import than all of this.)"""
+class Starts(dict[str, "int | None"]):
+    """The last ones that were worked out: the lines of a transcript are seconds apart, transcripts of a day are many.
+    (functools, which has such a memory, takes longer to import than all of this.)"""
+
+    def __init__(self, start: Callable[[str], int | None]) -> None:
+        super().__init__()
+        self._start = start
 
     def __missing__(self, text: str) -> int | None:
-        if len(self) >= MINUTES_KEPT:
+        if len(self) >= STARTS_KEPT:
             self.clear()
-        self[text] = start_of_minute(text)
-        return self[text]
+        self[text] = found = self._start(text)
+        return found
 
 
-MINUTES = Minutes()
+MINUTES, DAYS = Starts(start_of_minute), Starts(start_of_day)
 
 
 def is_session_id(text: str) -> bool:

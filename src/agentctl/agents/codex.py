@@ -11,10 +11,9 @@ believing a daemon about threads it has not loaded.
 from __future__ import annotations
 
 import os
-import time
 
 from agentctl.agents import Candidates, home, jsonl
-from agentctl.agents.codex_rollout import Tail, messages_of, parent_in, read_head, read_tail
+from agentctl.agents.codex_rollout import Tail, days_of, messages_of, parent_in, read_head, read_tail, thread_of
 from agentctl.model import (
     AGENT,
     CLIENT,
@@ -76,7 +75,6 @@ OTHER_COMMANDS = frozenset(
 )
 SOCKET = "app-server-control/app-server-control.sock"
 ASKS = "request_user_input"  # a tool that does nothing but ask the person: unanswered, it waits
-DAY = 24 * 60 * 60
 NAME_LIMIT = 4 * 1024 * 1024
 
 
@@ -343,21 +341,27 @@ class Store:
             pending=pending[2] if pending else None,
             pending_tool=pending[1] if pending else None,
             pending_id=pending[0] if pending else None,
+            ending=None,
             inferred=tail.inferred,
             path=path,
             cwd=head.cwd,
             branch=head.branch,
             model=tail.model or head.model,
+            title=None,
             prompt=head.prompt,
             version=head.version,
             started_at=head.started_at,
             updated_at=tail.updated_at,
             tokens=spent,
+            cost_usd=None,
             parent=head.parent,
             forked_from=head.forked_from,
             policy=tail.policy,
+            written_at=None,
+            fresh=False,
+            stamp=None,
             evidence=(Evidence("store", tail.reason, path),),
-        )
+        )  # all fields in their order: thousands are made at once
 
     def _name_of(self, id: str) -> str | None:
         """The name a person gave it; the newest line of the index wins."""
@@ -471,22 +475,6 @@ def is_empty(path: str) -> bool:
         return os.stat(path).st_size == 0
     except OSError:
         return False
-
-
-def thread_of(name: str) -> str | None:
-    """The thread id at the end of a rollout's file name."""
-    id = name.removesuffix(".jsonl")[-36:]
-    return id if name.startswith("rollout-") and name.endswith(".jsonl") and id.count("-") == 4 else None
-
-
-def days_of(id: str) -> list[str]:
-    """The day folders a thread may be in: its id (UUIDv7) begins with its time; folders go by local time."""
-    try:
-        began = int(id.replace("-", "")[:12], 16) / 1000
-        moments = [time.localtime(began + shift) for shift in (0, -DAY, DAY)]
-    except (ValueError, OverflowError, OSError):
-        return []
-    return list(dict.fromkeys(time.strftime("%Y/%m/%d", moment) for moment in moments))
 
 
 def spent_in(path: str, id: str) -> Tokens | None:

@@ -1,10 +1,12 @@
-"""Codex's rollout (sessions/YYYY/MM/DD/rollout-<local time>-<thread>.jsonl): how the last turn stands.
+"""Codex's rollout (sessions/YYYY/MM/DD/rollout-<local time>-<thread>.jsonl): its name, and how the last turn stands.
 
 A turn is open from its task_started to the task_complete or turn_aborted of the same turn id. Other records may
 follow the end by many seconds, and a killed turn stays open for ever: only the last task_started counts.
 """
 
 from __future__ import annotations
+
+import time
 
 from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
 from agentctl.stores import TOO_LONG, Backward, Opened, decode, lines_forward, moment, read_bytes, text_or_none
@@ -13,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+DAY = 24 * 60 * 60
 TAIL_LIMIT = 64 * 1024 * 1024
 HEAD_LIMIT = 1024 * 1024
 HEAD_CHUNK = 32 * 1024  # its first record holds the program's own instructions
@@ -73,6 +76,22 @@ class Head(Value):
     forked_from: str | None = None
     started_at: float | None = None
     prompt: str | None = None
+
+
+def thread_of(name: str) -> str | None:
+    """The thread id at the end of a rollout's file name."""
+    id = name.removesuffix(".jsonl")[-36:]
+    return id if name.startswith("rollout-") and name.endswith(".jsonl") and id.count("-") == 4 else None
+
+
+def days_of(id: str) -> list[str]:
+    """The day folders a thread may be in: its id (UUIDv7) begins with its time; folders go by local time."""
+    try:
+        began = int(id.replace("-", "")[:12], 16) / 1000
+        moments = [time.localtime(began + shift) for shift in (0, -DAY, DAY)]
+    except (ValueError, OverflowError, OSError):
+        return []
+    return list(dict.fromkeys(time.strftime("%Y/%m/%d", moment) for moment in moments))
 
 
 def payload_of(line: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
