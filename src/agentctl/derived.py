@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 
 from agentctl.errors import Refused
 from agentctl.model import TURN_WORDS, UNKNOWN, Evidence, Record
-from agentctl.private import make_private, replace_file
+from agentctl.private import make_private, read_own, remove_unfinished, replace_file
 from agentctl.stores import LATEST_MOMENT
 
 TYPE_CHECKING = False
@@ -72,7 +71,7 @@ class Derived:
         try:
             if os.stat(self._path, follow_symlinks=False).st_size > wanted * WORTH_LOADING:
                 return False
-            self._kept = parse(read(self._path), self._code, self._root)
+            self._kept = parse(read_own(self._path, LIMIT), self._code, self._root)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, RecursionError, MemoryError):
@@ -187,21 +186,6 @@ def record_of(kept: tuple[Any, ...], agent: str, id: str, store: str, path: str)
     )
 
 
-def read(path: str) -> bytes:
-    """Only a file that nobody but us can write."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise ValueError("not a file of ours alone")
-        if found.st_size > LIMIT:
-            raise ValueError("too large")
-        with open(fd, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(fd)
-
-
 def parse(data: bytes, expected: str, root: str) -> dict[str, tuple[Any, ...]]:
     """Path -> stamp and fields. Raises ValueError for whatever is not as we write it."""
     content = json.loads(data)
@@ -226,18 +210,8 @@ def write(path: str, content: dict[str, Any]) -> None:
     """At once, or not at all. Where it cannot be written, transcripts are read again."""
     try:
         make_private(os.path.dirname(path))
-        remove_what_was_left(os.path.dirname(path))
+        remove_unfinished(path, LEFT_BEHIND)
         # Lone surrogates (a name that is not UTF-8) are escaped, and come back as they were.
         replace_file(path, json.dumps(content, separators=(",", ":")).encode())
     except (OSError, ValueError, Refused):
         pass
-
-
-def remove_what_was_left(folder: str) -> None:
-    """Of a command that was killed while it wrote."""
-    now = time.time()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            unfinished = entry.name.startswith(PREFIX) and not entry.name.endswith(".json")
-            if unfinished and now - entry.stat(follow_symlinks=False).st_mtime > LEFT_BEHIND:
-                os.unlink(entry.path)
