@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from threading import Event
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from agentctl.model import Process, ProcessKey
 from agentctl.processes import Processes, linux
+from tests.children import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,6 +176,38 @@ LOCKS = b"""\
 def test_locks_are_those_of_flock_and_of_holders_only_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linux, "read", lambda path, limit: LOCKS)
     assert linux.flocks() == {(8, 2, 100): (12,), (0xFD, 0x1A, 200): (14, 15), (8, 2, 300): (-1,)}
+
+
+def test_what_is_asked_meanwhile_is_waited_for_where_it_is_needed() -> None:
+    asked, told = Event(), Event()
+
+    def ask() -> dict[tuple[int, int, int], tuple[int, ...]]:
+        asked.set()
+        assert told.wait(PATIENCE)
+        return {(8, 2, 300): (7,)}
+
+    locks = linux.Meanwhile(ask)
+    row = Process(ProcessKey("boot", 7, 1), 1, "x", "S")
+    table = Processes("boot", [row], read_locks=locks.answer, lock_identity=lambda path: (8, 2, 300))
+    assert asked.wait(PATIENCE)
+    assert table.get(7) == row  # nobody waits for it here
+    told.set()
+    assert table.knows_locks
+    assert table.lock_owners("x") == (row,)
+
+
+@pytest.mark.parametrize("room", [True, False], ids=["in a thread", "no room for a thread"])
+def test_locks_that_cannot_be_read_are_not_known(room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    if not room:
+        monkeypatch.setattr(linux, "start_new_thread", refuse)
+    unknown, none = linux.Meanwhile(lambda: None), linux.Meanwhile(dict)
+    assert not Processes("boot", [], read_locks=unknown.answer).knows_locks
+    assert Processes("boot", [], read_locks=none.answer).knows_locks
+    table = Processes("boot", [], read_locks=unknown.answer, lock_identity=lambda path: (8, 2, 300))
+    assert table.lock_owners("x") == ()
 
 
 def test_a_lock_of_nobody_we_can_see_has_no_owner() -> None:

@@ -125,6 +125,7 @@ class Store:
         self.problems: list[Problem] = []
         self._registered: dict[str, dict[str, Any]] = {}  # file name -> sessions/<pid>.json
         self._directories: dict[str, list[str]] = {}  # session id -> where its processes say they work
+        self._domain: str | None = None
         self._daemon: dict[str, Any] | None = None
         self._roster: dict[str, dict[str, Any]] = {}
         self._projects = Projects(NAME, root, self.problems)
@@ -183,7 +184,7 @@ class Store:
             self.problems.append(Problem(NAME, "does not name a session and a process", path))
             return None
         domain = text_or_none(file.get("pidDomain"))
-        here = False if domain is not None and claude_files.is_elsewhere(domain, claude_files.pid_domain()) else None
+        here = False if domain is not None and claude_files.is_elsewhere(domain, self._pid_domain()) else None
         process = processes.find(pid, start)
         key = process.key if process else ProcessKey(processes.boot, pid, start)
         turn, waiting_for, reason = status_of(file)
@@ -203,6 +204,12 @@ class Store:
             reason=reason,
             evidence=tuple(facts),
         )
+
+    def _pid_domain(self) -> str:
+        """Ours: asked once for all files."""
+        if self._domain is None:
+            self._domain = claude_files.pid_domain()
+        return self._domain
 
     def _session_of(self, file: dict[str, Any]) -> str | None:
         """A respawned background worker registers under a random id for half a second; its job id is right at once."""

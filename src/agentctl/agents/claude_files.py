@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from agentctl.model import DONE, IDLE, INTERRUPTED, UNKNOWN, WAITING, WORKING
-from agentctl.stores import real_path, text_or_none
+from agentctl.stores import read_bytes, real_path, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def slug(cwd: str) -> str:
 def pid_domain() -> str:
     """This machine and PID namespace, as newer versions write it beside their pid."""
     try:
-        with open("/etc/machine-id", encoding="ascii", errors="replace") as file:
-            machine = file.read().strip()
+        machine = read_bytes("/etc/machine-id", 4096).decode("ascii", "replace").strip()
     except OSError:
         machine = ""
     try:

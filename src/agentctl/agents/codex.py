@@ -160,7 +160,7 @@ class Store:
 
     def links(self, processes: Processes) -> list[Link]:
         folder = f"{self.root}/thread-writer-locks"
-        self._has_locks = processes.knows_locks and os.path.isdir(folder)
+        self._has_locks = os.path.isdir(folder) and processes.knows_locks
         found = []
         for name in names(folder):
             if name.endswith(".lock") and not name.startswith("."):

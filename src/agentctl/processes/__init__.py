@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from agentctl.model import Details
 
+    Locks = Mapping[tuple[int, int, int], tuple[int, ...]]  # (major, minor, inode) -> pids of the holders
     Row = tuple[int, int, bytes, str, int, int]  # pid, parent, name, state, terminal, start: of one that lives
 
 
@@ -39,7 +40,8 @@ class Processes:
         read_details: Callable[[Process], Details | None] | None = None,
         read_program: Callable[[Process], Details] | None = None,
         still: Callable[[Process], bool] | None = None,
-        locks: Mapping[tuple[int, int, int], tuple[int, ...]] | None = None,
+        locks: Locks | None = None,
+        read_locks: Callable[[], Locks | None] | None = None,
         lock_identity: Callable[[str], tuple[int, int, int] | None] | None = None,
         absent: Callable[[int], bool] | None = None,
         read_open_files: Callable[[Process], list[str]] | None = None,
@@ -60,8 +62,8 @@ class Processes:
         self._read_program = read_program
         self._still = still
         self._details: dict[int, Details | None] = {}
-        self.knows_locks = locks is not None
-        self._locks = locks or {}
+        self._locks = locks
+        self._read_locks = read_locks
         self._lock_identity = lock_identity
         self._absent = absent
         self._read_open_files = read_open_files
@@ -229,12 +231,21 @@ class Processes:
         """Wall-clock start, for people and for time inference only: it moves when the clock is set."""
         return self.boot_time + key.start / self.ticks_per_second
 
+    @property
+    def knows_locks(self) -> bool:
+        return self._lock_list() is not None
+
+    def _lock_list(self) -> Locks | None:
+        if self._locks is None and self._read_locks is not None:
+            self._locks = self._read_locks()
+        return self._locks
+
     def lock_owners(self, path: str) -> tuple[Process, ...]:
         """The living processes that hold a lock on this file, by the kernel's own list."""
         identity = self._lock_identity(path) if self._lock_identity else None
         if identity is None:
             return ()
-        owners = (self.get(pid) for pid in self._locks.get(identity, ()))
+        owners = (self.get(pid) for pid in (self._lock_list() or {}).get(identity, ()))
         return tuple(owner for owner in owners if owner is not None)
 
 
