@@ -197,7 +197,7 @@ def decide(case: Case, world: World) -> Verdict:
         one = case.supervisors[0]
         facts = (Evidence("store", one.why, one.path, one.key.pid),)
         return Verdict(UNKNOWN, disk_turn(case), "supervised", f"may be brought back: {one.why}", evidence=facts)
-    if any(link.here is False for link in case.dead):
+    if case.dead and any(link.here is False for link in case.dead):
         why = "its process was recorded in another PID namespace or on another machine, where we cannot look"
         return Verdict(UNKNOWN, disk_turn(case), "elsewhere", why)
     turn = disk_turn(case)
@@ -303,7 +303,9 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
     """No process is proved to be on it, and its last turn is closed: it keeps its word."""
     record = case.record
     reason = record.reason if record else None
-    doubt = why_incomplete(case, world) if proved_gone(case, world) is None else None
+    doubt = why_incomplete(case, world)
+    if doubt and proved_gone(case, world) is not None:
+        doubt = None
     if case.blockers:
         doubt = who_may_be_on(case)
     if turn == IDLE and case.blockers:
