@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentctl.findings import clock
+from agentctl.findings import RULE_FACTS, clock
+from agentctl.judge import judge, sole_links
 from agentctl.model import (
     CLIENT,
     DAEMON,
@@ -24,6 +28,7 @@ from agentctl.model import (
 )
 from agentctl.world import RULES
 from tests.facts import HIDDEN, B, boss, claim, link, rec, row, see, session, shared
+from tests.random_worlds import make
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -233,3 +238,21 @@ def test_what_no_session_explains(name: str) -> None:
 def test_two_agents_may_use_one_id() -> None:
     found = see(rec(DONE), rec(FAILED)._replace(agent="birch"), link(7)._replace(agent="birch"), row(7)).sessions
     assert [(one.agent, one.status) for one in found] == [("amber", "done"), ("birch", "idle")]
+
+
+@given(st.integers(0, 10**9))
+def test_the_evidence_is_all_that_was_looked_at(seed: int) -> None:
+    """Of what has only a record it is put together in a shorter way."""
+    world = make(random.Random(seed)).world
+    all_links = (*world.links, *sole_links(world))
+    for shown in judge(world).sessions:
+        name = (shown.agent, shown.id)
+        links = [one for one in all_links if (one.agent, one.id) == name]
+        written = {one.evidence for one in world.records if (one.agent, one.id) == name} or {()}
+        *told, last = shown.evidence
+        assert last == RULE_FACTS[shown.rule, shown.inferred]
+        assert any(all(fact in told for fact in facts) for facts in written)
+        assert all(fact in told for one in links for fact in one.evidence)
+        assert sum(fact.source == "kernel" for fact in told) >= len(links)
+        if not links and shown.rule != "supervised":
+            assert tuple(told) in written

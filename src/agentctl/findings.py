@@ -47,24 +47,24 @@ def session_of(
     cwds: Mapping[ProcessKey, str | None],
     host: str | None = None,
 ) -> Session:
-    """All fields in their order: thousands are made at once."""
+    """All fields in their order: thousands are made at once, and of nearly all of them there is only a record."""
     record = case.record or Record(case.agent, case.id, "")
-    main = verdict.link
+    process, turn, last_turn, main = verdict.process, verdict.turn, verdict.last_turn, verdict.link
     ours = case.live or ((main,) if main else ())
     row = processes.alive(main.key) if main else None
     launch = case.launched.launch if case.launched else None
-    end = exit_of(case, verdict)
-    turn_failed = verdict.turn == FAILED or verdict.last_turn == FAILED
+    end = exit_of(case, verdict) if launch else None
+    written = record.updated_at
     return Session(
         case.id,  # id
         case.agent,  # agent
-        status_word(verdict.process, verdict.turn),  # status
-        verdict.process,  # process
-        verdict.turn,  # turn
+        status_word(process, turn),  # status
+        process,  # process
+        turn,  # turn
         record.version,  # agent_version
-        verdict.last_turn,  # last_turn
-        with_exit(verdict.reason, verdict.turn, end),  # reason
-        record.error if turn_failed else None,  # error
+        last_turn,  # last_turn
+        with_exit(verdict.reason, turn, end) if end else verdict.reason,  # reason
+        record.error if FAILED in (turn, last_turn) else None,  # error
         verdict.waiting_for,  # waiting_for
         main.key.pid if main else None,  # pid
         str(main.key) if main else None,  # process_key
@@ -77,8 +77,8 @@ def session_of(
         record.title,  # title
         record.prompt or (launch.prompt if launch else None),  # prompt
         record.started_at,  # started_at
-        record.updated_at,  # updated_at
-        (end.at if end and end.at else record.updated_at) if verdict.process == GONE else None,  # ended_at
+        written,  # updated_at
+        (end.at if end and end.at else written) if process == GONE else None,  # ended_at
         end.exit_code if end else None,  # exit_code
         end.signal if end else None,  # signal
         record.tokens,  # tokens
@@ -144,6 +144,9 @@ def holders(link: Link, processes: Processes, wrappers: set[ProcessKey]) -> list
 
 
 def evidence_of(case: Case, verdict: Verdict, processes: Processes, end: Exit | None) -> tuple[Evidence, ...]:
+    rule = RULE_FACTS[verdict.rule, verdict.inferred]
+    if not (case.live or case.dead or case.launched or verdict.evidence):
+        return (*case.record.evidence, rule) if case.record else (rule,)
     found: list[Evidence] = []
     for link in case.live:
         row = processes.alive(link.key)
@@ -160,7 +163,7 @@ def evidence_of(case: Case, verdict: Verdict, processes: Processes, end: Exit | 
     if case.launched:
         found.extend(launch_facts(case, end, processes))
     found.extend(verdict.evidence)
-    found.append(RULE_FACTS[verdict.rule, verdict.inferred])
+    found.append(rule)
     return tuple(found)
 
 

@@ -58,10 +58,10 @@ def judge(world: World) -> Judgement:
         """What concerns this one. Everything is looked up: thousands of sessions are judged at once, and of nearly all
         of them there is only a record."""
         agent, mine = name[0], links.get(name, ())
-        live = [link for link in mine if world.processes.alive(link.key)]
-        keys = {link.key for link in live}
+        live = [link for link in mine if world.processes.alive(link.key)] if mine else []
+        keys = {link.key for link in live} if live else set()
         able, bosses = possible.get(agent, ()), supervisors.get(name, ())
-        blockers = [claim for claim in able if claim.key not in keys and may_be_on(claim, name, roots)]
+        blockers = [claim for claim in able if claim.key not in keys and may_be_on(claim, name, roots)] if able else ()
         ours = launches.get(name, ())
         if keys:
             ours = [*ours, *(one for key in keys for one in started.get((agent, key), ()))]
@@ -71,7 +71,7 @@ def judge(world: World) -> Judgement:
             records.get(name),
             tuple(sorted(live, key=link_order)) if live else (),
             tuple(sorted((link for link in mine if link not in live), key=link_order)) if mine else (),
-            next((why for of, root, why in incomplete if of == agent and root in roots), None),
+            next((why for of, root, why in incomplete if of == agent and root in roots), None) if incomplete else None,
             tuple(sorted(blockers, key=claim_order)) if blockers else (),
             tuple(sorted(bosses, key=lambda one: (one.key, one.why))) if bosses else (),
             max(ours, key=lambda one: (one.launch.created_at, one.launch.id)) if ours else None,
@@ -83,9 +83,8 @@ def judge(world: World) -> Judgement:
 
     cases = {name: case_of(name, homes[name]) for name in sorted(homes)}
     verdicts = {name: (case, decide(case, world)) for name, case in cases.items()}
-    for name, (case, own) in verdicts.items():
-        if case.record is None or case.record.parent is None:
-            continue
+    for name in [name for name, record in records.items() if record.parent is not None]:
+        case, own = verdicts[name]
         top = top_of(name, cases)
         if top in cases:  # the verdict of what is no sub-agent is final
             verdicts[name] = case, decide_child(case, own, cases[top], verdicts[top][1], world)
@@ -198,7 +197,7 @@ def decide(case: Case, world: World) -> Verdict:
         one = case.supervisors[0]
         facts = (Evidence("store", one.why, one.path, one.key.pid),)
         return Verdict(UNKNOWN, disk_turn(case), "supervised", f"may be brought back: {one.why}", evidence=facts)
-    if any(link.here is False for link in case.dead):
+    if case.dead and any(link.here is False for link in case.dead):
         why = "its process was recorded in another PID namespace or on another machine, where we cannot look"
         return Verdict(UNKNOWN, disk_turn(case), "elsewhere", why)
     turn = disk_turn(case)
@@ -270,9 +269,11 @@ def is_before_its_end(case: Case, link: Link) -> bool:
 def proved_gone(case: Case, world: World) -> Link | None:
     """A link whose process is proved to have ended: seen to be gone, in a table that would have shown it. Every process
     that was named for the session must be: it may have been brought back by another."""
+    if not case.dead:
+        return None
     complete = case.incomplete is None
     gone = all(world.processes.gone(link.key) and (link.here or complete) for link in case.dead)
-    return case.dead[0] if case.dead and gone else None
+    return case.dead[0] if gone else None
 
 
 def decide_open(case: Case, world: World) -> Verdict:
@@ -302,7 +303,9 @@ def decide_closed(case: Case, turn: str, world: World) -> Verdict:
     """No process is proved to be on it, and its last turn is closed: it keeps its word."""
     record = case.record
     reason = record.reason if record else None
-    doubt = why_incomplete(case, world) if proved_gone(case, world) is None else None
+    doubt = why_incomplete(case, world)
+    if doubt and proved_gone(case, world) is not None:
+        doubt = None
     if case.blockers:
         doubt = who_may_be_on(case)
     if turn == IDLE and case.blockers:

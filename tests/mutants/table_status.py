@@ -240,7 +240,7 @@ STATUS = (
         "a pid file of another PID namespace is not looked up in ours",
         "a live session of a container is called stopped",
         "scan-incomplete/other_namespace",
-        ("judge.py", "if any(link.here is False for link in case.dead):", "if False:"),
+        ("judge.py", "if case.dead and any(link.here is False for link in case.dead):", "if False:"),
     ),
     mutant(
         "store-time-limit",
