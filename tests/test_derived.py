@@ -208,8 +208,10 @@ def test_what_is_gone_from_the_store_goes_from_it(home: Home) -> None:
 
 
 def test_a_file_that_was_never_finished_is_removed_after_a_while(home: Home) -> None:
-    home.cache.mkdir(parents=True)
-    (old, new, other) = (home.cache / name for name in ("records-a.json.1", "records-a.json.2", "usage-a.json.1"))
+    home.ask()
+    name = home.files()[0].name
+    home.files()[0].unlink()
+    (old, new, other) = (home.cache / found for found in (f"{name}.1", f"{name}.2", "usage-a.json.1"))
     for path in (old, new, other):
         path.write_text("")
     os.utime(old, (0, 0))
