@@ -83,8 +83,6 @@ class Value(Base):
         def __new__(cls, *values: object, **named: object) -> Self:
             if len(values) == len(cls._fields) and not named:  # as where thousands are made
                 return tuple.__new__(cls, values)
-            if len(values) + len(named) == len(cls._fields) and tuple(named) == cls._fields[len(values) :]:
-                return tuple.__new__(cls, (*values, *named.values()))  # all in order: a fifth of what follows
             own = [*values, *cls._defaults[len(values) :]]
             missing = cls._required[len(values) :]
             try:

@@ -335,37 +335,37 @@ class Store:
         except OSError as error:
             self.problems.append(Problem(NAME, reason_of(error), path))
             return Record(NAME, id, self.root, UNKNOWN, reason_of(error), path=path, parent=parent)
-        return Record(
-            NAME,
-            id,
-            self.root,
-            tail.turn,
-            reason=tail.reason + refusal_words(tail),
-            error=tail.error,
-            pending=tail.pending,
-            pending_tool=tail.pending_tool,
-            pending_id=tail.pending_id,
-            ending=ending_words(tail),
-            inferred=tail.inferred,
-            path=path,
-            cwd=tail.cwd or head.cwd,
-            branch=tail.branch,
-            model=tail.model,
-            title=tail.custom_title or tail.ai_title or head.ai_title,
-            prompt=head.prompt,
-            version=tail.version,
-            started_at=head.started_at,
-            updated_at=updated_at,
-            tokens=spent,
-            cost_usd=cost,
-            parent=parent,
-            forked_from=None,
-            policy=None,
-            written_at=None,
-            fresh=False,
-            stamp=None,
-            evidence=(Evidence("store", tail.reason, path),),
-        )  # all fields in their order: thousands are made at once
+        return Record(  # all fields in their order: thousands are made at once
+            NAME,  # agent
+            id,  # id
+            self.root,  # store
+            tail.turn,  # turn
+            tail.reason + refusal_words(tail),  # reason
+            tail.error,  # error
+            tail.pending,  # pending
+            tail.pending_tool,  # pending_tool
+            tail.pending_id,  # pending_id
+            ending_words(tail),  # ending
+            tail.inferred,  # inferred
+            path,  # path
+            tail.cwd or head.cwd,  # cwd
+            tail.branch,  # branch
+            tail.model,  # model
+            tail.custom_title or tail.ai_title or head.ai_title,  # title
+            head.prompt,  # prompt
+            tail.version,  # version
+            head.started_at,  # started_at
+            updated_at,  # updated_at
+            spent,  # tokens
+            cost,  # cost_usd
+            parent,  # parent
+            None,  # forked_from
+            None,  # policy
+            None,  # written_at
+            False,  # fresh
+            None,  # stamp
+            (Evidence("store", tail.reason, path),),  # evidence
+        )
 
     def watched(self, id: str) -> Sequence[str]:
         """Every process keeps its file in one folder; a background job has one more."""

@@ -331,37 +331,37 @@ class Store:
             return Record(NAME, id, self.root, UNKNOWN, why, path=path)
         self._tails[id] = tail
         pending = tail.pending[-1] if tail.pending else None
-        return Record(
-            NAME,
-            id,
-            self.root,
-            tail.turn,
-            reason=tail.reason,
-            error=tail.error,
-            pending=pending[2] if pending else None,
-            pending_tool=pending[1] if pending else None,
-            pending_id=pending[0] if pending else None,
-            ending=None,
-            inferred=tail.inferred,
-            path=path,
-            cwd=head.cwd,
-            branch=head.branch,
-            model=tail.model or head.model,
-            title=None,
-            prompt=head.prompt,
-            version=head.version,
-            started_at=head.started_at,
-            updated_at=tail.updated_at,
-            tokens=spent,
-            cost_usd=None,
-            parent=head.parent,
-            forked_from=head.forked_from,
-            policy=tail.policy,
-            written_at=None,
-            fresh=False,
-            stamp=None,
-            evidence=(Evidence("store", tail.reason, path),),
-        )  # all fields in their order: thousands are made at once
+        return Record(  # all fields in their order: thousands are made at once
+            NAME,  # agent
+            id,  # id
+            self.root,  # store
+            tail.turn,  # turn
+            tail.reason,  # reason
+            tail.error,  # error
+            pending[2] if pending else None,  # pending
+            pending[1] if pending else None,  # pending_tool
+            pending[0] if pending else None,  # pending_id
+            None,  # ending
+            tail.inferred,  # inferred
+            path,  # path
+            head.cwd,  # cwd
+            head.branch,  # branch
+            tail.model or head.model,  # model
+            None,  # title
+            head.prompt,  # prompt
+            head.version,  # version
+            head.started_at,  # started_at
+            tail.updated_at,  # updated_at
+            spent,  # tokens
+            None,  # cost_usd
+            head.parent,  # parent
+            head.forked_from,  # forked_from
+            tail.policy,  # policy
+            None,  # written_at
+            False,  # fresh
+            None,  # stamp
+            (Evidence("store", tail.reason, path),),  # evidence
+        )
 
     def _name_of(self, id: str) -> str | None:
         """The name a person gave it; the newest line of the index wins."""
