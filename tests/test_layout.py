@@ -370,7 +370,7 @@ def test_counting_imports_nothing_heavy(home: Home, tmp_path: Path) -> None:
     """The first time, when all is counted and written to the index, and again."""
     fill_stores(home, tmp_path)
     for _ in range(2):
-        found = modules_after("from agentctl.__main__ import main; assert main() == 0", "usage", env=home.env)
+        found = modules_after("from agentctl.cli import run; assert run(sys.argv[1:]) == 0", "usage", env=home.env)
         assert "_sqlite3" in found
         assert not found & PASSED_OVER - {"functools"}  # that module imports it itself
 

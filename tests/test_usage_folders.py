@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,3 +163,36 @@ def test_each_path_is_in_one_folder(tmp_path: Path) -> None:
     for agent in load_all():
         paths = [one.path for one in load_usage(agent.NAME).folders(str(tmp_path), [])]
         assert len(paths) == len(set(paths))
+
+
+HALF = "\ud800"  # of a character: JSON can have it, and no file of SQLite
+
+
+@pytest.mark.parametrize("by", ["session", "day", "model", "project"])
+def test_names_that_are_no_text(home: Home, by: str) -> None:
+    """Of a folder, a file, a model, a directory: bytes that are not UTF-8, half a character, a NUL."""
+    folder = home.projects.parent / os.fsdecode(b"-\xff")
+    folder.mkdir()
+    names = [os.fsdecode(b"\xfe.jsonl"), "é.jsonl", "plain.jsonl"]
+    records = [("m" + HALF, "/w" + HALF), ("\0m", "\0/w"), ("", "/w")]
+    for number, (name, (model, cwd)) in enumerate(zip(names, records, strict=True)):
+        line = answer(f"msg_{number}", 10 ** (number + 1), cwd=cwd)
+        (folder / name).write_bytes(line.replace(b'"model-1"', json.dumps(model).encode()))
+    expected = {
+        "session": {os.fsdecode(b"\xfe"): 10, "é": 100, "plain": 1000},
+        "day": {"2026-11-15": 1110},
+        "model": {"m" + HALF: 10, "\0m": 100, None: 1000},
+        "project": {"/w" + HALF: 10, "\0/w": 100, "/w": 1000},
+    }
+    for _ in range(2):
+        found = spent(home.env, by)
+        assert {row.key: row.tokens.output for row in found.rows} == expected[by]
+        assert found.problems == ()
+    assert home.index.exists()
+    with (folder / names[0]).open("ab") as file:
+        file.write(answer("msg_5", 5, cwd="/w"))
+    assert spent(home.env, by).total.tokens.output == 1115
+    (folder / names[0]).unlink()
+    assert spent(home.env, by).total.tokens.output == 1100
+    shutil.rmtree(folder)
+    assert spent(home.env, by).rows == ()

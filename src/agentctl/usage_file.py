@@ -56,6 +56,22 @@ SCHEMA = (
 )
 
 
+def bound(text: str) -> str:
+    """A name as SQLite takes it. What is no Unicode (a path of other bytes, half a character in somebody's JSON) is
+    written out, behind a NUL."""
+    if text.isascii() and not text.startswith("\0"):
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "\0" + text.encode("utf-8", "surrogatepass").hex()
+    return "\0" + text.encode().hex() if text.startswith("\0") else text
+
+
+def unbound(text: str) -> str:
+    return bytes.fromhex(text[1:]).decode("utf-8", "surrogatepass") if text.startswith("\0") else text
+
+
 def index_path(env: Mapping[str, str]) -> str:
     return os.path.join(config.cache_folder(env), NAME)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from agentctl.agents.counting import OPEN, PAID, SPENT_FIELDS
 from agentctl.model import Value
+from agentctl.usage_file import bound, unbound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +151,15 @@ class Sums:
             values,
         )
         return [
-            Sum(head, agent, model or None, bool(settled), tuple(counts), cost, frozenset(tops.split(",")))
+            Sum(
+                unbound(head) if by == "model" and head else head,
+                agent,
+                unbound(model) or None,
+                bool(settled),
+                tuple(counts),
+                cost,
+                frozenset(tops.split(",")),
+            )
             for head, agent, model, settled, tops, *counts, cost in rows
         ]
 
@@ -159,7 +168,10 @@ class Sums:
             "select n.id, n.agent, n.name, p.name, t.name, n.cwd from session n left join session p on p.id = n.parent "
             "left join session t on t.id = n.top"
         )
-        return {number: Known(agent, name, parent, top or name, cwd) for number, agent, name, parent, top, cwd in rows}
+        return {
+            number: Known(agent, unbound(name), parent and unbound(parent), unbound(top or name), cwd and unbound(cwd))
+            for number, agent, name, parent, top, cwd in rows
+        }
 
 
 def heading(by: str, offsets: Sequence[tuple[int, int]]) -> str:
@@ -180,7 +192,7 @@ def asked(span: Span) -> tuple[str, list[object]]:
             "source not in (select s.id from source s join folder f on f.id = s.folder "
             f"where f.root in ({', '.join('?' * len(span.left_out))}))"
         )
-        values += span.left_out
+        values += map(bound, span.left_out)
     return " and ".join(where), values
 
 
