@@ -4,6 +4,7 @@ what is shown, never what is stored. And what is passed over in transcripts chan
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -224,3 +225,31 @@ def test_sub_agents_of_many_threads_are_looked_up_in_one_list(tmp_path: Path, mo
     assert found == [[ids[number + 1]] if number % 2 == 0 else [] for number in range(40)]
     assert listed.call_args_list.count(call(str(day))) == 1
     assert opened.call_count == len(ids) - 1
+
+
+def test_a_long_list_reads_the_same_rollout_as_a_question_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An archived copy is the newer file, and not the one that counts. Each day is listed once."""
+    id, name = CODEX[0].stem[-36:], CODEX[0].name
+    day, archive = tmp_path / "sessions" / codex_rollout.days_of(id)[0], tmp_path / "archived_sessions"
+    for folder in (day, archive):
+        folder.mkdir(parents=True)
+        shutil.copy(CODEX[0], folder / name)
+    os.utime(day / name, (1000, 1000))
+    many, one = codex.Store(str(tmp_path)), codex.Store(str(tmp_path))
+    assert list(many.recent(2000.0)) == [id]
+    (found, asked) = (store.record(id) for store in (many, one))
+    assert found is not None
+    assert found == asked
+    assert found.path == str(day / name)
+    real = codex.modified_since
+
+    def closed(folder: str, suffix: str, since: float) -> Any:
+        if folder == str(archive):
+            raise PermissionError(13, "Permission denied", folder)
+        return real(folder, suffix, since)
+
+    monkeypatch.setattr(codex, "modified_since", closed)
+    assert list(one.recent(0.0)) == [id]
+    assert [(problem.problem, problem.path) for problem in one.problems] == [("Permission denied", str(archive))]

@@ -137,6 +137,7 @@ class Store:
         self._locks: frozenset[str] = frozenset()
         self._has_locks = False
         self._found: dict[str, os.stat_result] = {}  # the rollouts that were listed, as they were then
+        self._archive = f"{root}/archived_sessions"
         self.derived: Derived | None = None
         self._blind = False  # a folder could not be listed: a rollout that was not found may be there
 
@@ -248,21 +249,25 @@ class Store:
         try:
             return names(folder)
         except OSError as error:
-            self._blind = True
-            self.problems.append(Problem(NAME, error.strerror or str(error), folder))
+            self._unreadable(folder, error)
             return []
 
-    def _rollouts(self) -> Iterator[tuple[str, str]]:
-        """(folder, file name) of all rollouts, archived ones last."""
+    def _unreadable(self, folder: str, error: OSError) -> None:
+        self._blind = True
+        self.problems.append(Problem(NAME, error.strerror or str(error), folder))
+
+    def _days(self) -> Iterator[str]:
         base = f"{self.root}/sessions"
         for year in self._names_in(base):
             for month in self._names_in(f"{base}/{year}"):
                 for day in self._names_in(f"{base}/{year}/{month}"):
-                    folder = f"{base}/{year}/{month}/{day}"
-                    for name in self._names_in(folder):
-                        yield folder, name
-        for name in self._names_in(f"{self.root}/archived_sessions"):
-            yield f"{self.root}/archived_sessions", name
+                    yield f"{base}/{year}/{month}/{day}"
+
+    def _rollouts(self) -> Iterator[tuple[str, str]]:
+        """(folder, file name) of all rollouts, archived ones last."""
+        for folder in (*self._days(), self._archive):
+            for name in self._names_in(folder):
+                yield folder, name
 
     def _all_rollouts(self) -> dict[str, str]:
         """Thread -> path. Where many are asked for, each day is listed once; of two, the one that is not archived."""
@@ -273,11 +278,17 @@ class Store:
         return self._paths
 
     def recent(self, since: float) -> Iterable[str]:
-        for folder in dict.fromkeys(os.path.dirname(path) for path in self._all_rollouts().values()):
-            for name, found in modified_since(folder, ".jsonl", since):
-                if id := thread_of(name):
-                    self._found[f"{folder}/{name}"] = found
-                    yield id
+        for folder in (*self._days(), self._archive):
+            try:
+                for name, found in modified_since(folder, ".jsonl", since):
+                    if id := thread_of(name):
+                        self._found[f"{folder}/{name}"] = found
+                        if id not in self._paths:
+                            other = self._of_its_day(id) if folder == self._archive else None
+                            self._paths[id] = other or f"{folder}/{name}"
+                        yield id
+            except OSError as error:
+                self._unreadable(folder, error)
         yield from self._locks
 
     def find(self, prefix: str) -> Iterable[str]:
@@ -286,7 +297,7 @@ class Store:
     def has(self, id: str) -> bool:
         if id in self._locks or self._of_its_day(id) is not None:
             return True
-        return any(thread_of(name) == id for name in self._names_in(f"{self.root}/archived_sessions"))
+        return any(thread_of(name) == id for name in self._names_in(self._archive))
 
     def _of_its_day(self, id: str) -> str | None:
         """The rollout in the folder of the day that its id begins with; folders go by local time."""
