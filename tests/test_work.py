@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentctl.agents import claude_records, claude_transcript, codex, codex_rollout
-from agentctl.stores import Opened
+from agentctl.stores import Opened, modified_since
 from tests.demo_home import TIMEOUT, Home
 from tests.transcripts import CLAUDE, CLAUDE_SEEN, CODEX, CODEX_SEEN, SUBAGENTS, mutated
 
@@ -243,7 +243,7 @@ def test_a_long_list_reads_the_same_rollout_as_a_question_for_one(
     assert found is not None
     assert found == asked
     assert found.path == str(day / name)
-    real = codex.modified_since
+    real = modified_since
 
     def closed(folder: str, suffix: str, since: float) -> Any:
         if folder == str(archive):
