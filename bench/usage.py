@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 AGENTCTL = os.path.join(os.path.dirname(sys.executable), "agentctl")
 FILES, FOLDERS, BYTES = 10_000, 500, 1_000_000_000
 STORED = 10_000
-ROUNDS = 5
+ROUNDS = 15
 FIRST_ROUNDS = 2
 FASTEST, QUICKEST = 250, 100  # the targets: MB per CPU second the first time; ms of CPU after one line was added
 DAY = 24 * 60 * 60
