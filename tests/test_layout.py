@@ -27,6 +27,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 # Each may import what stands before it. A new module finds its place here.
 ORDER = (
+    "values",
     "model",
     "errors",
     "private",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 
 import pytest
 from hypothesis import given
@@ -85,6 +87,14 @@ def test_values_are_equal_within_a_class(a: object, b: object, c: object) -> Non
     assert (one == stranger) is False
     assert one != plain
     assert plain != one
+
+
+@given(SOME, SOME)
+def test_a_value_can_be_copied_and_sent(a: object, b: object) -> None:
+    one = Ours(a, b, count=[a])
+    for found in (copy.copy(one), copy.deepcopy(one), *(pickle.loads(pickle.dumps(one, n)) for n in (0, 2, 5))):
+        assert found == one
+        assert type(found) is Ours
 
 
 def test_a_value_is_frozen() -> None:
