@@ -99,11 +99,15 @@ instructions of the processor, which no load changes.
 - **Nothing stored is opened by `list`.** It reads what is alive or may be; `tests/test_work.py` counts the files.
 - **Imports** ([decision 014](decisions/014-start-up.md)): the commonest commands import no argparse, json, re,
   threading and hashlib. `list` 313 to 256 M, with lighter reading of launches; bare python is 37 M.
-- **Launches** are read and checked, and taken apart only where a session or a process of theirs is asked for: 256 to
-  240 M. They are looked up by session and process (it was a search of all for each session); how one ended is read
-  only where its session is judged.
-- **The process table**: all numbers of a row are looked at together (380 rows: 18 to 13 M); of a program that is
-  nobody's agent only argv and exe are read (in the crowd 24 300 to 20 400 system calls).
+- **Launches** are taken apart only where a session or a process of theirs is asked for (256 to 240 M), looked up by
+  session and process, and known by a cache of what unchanged ones are of (`launch_index.py`): 300 of them 15.4 to 3.0
+  ms, a `list` 219 to 179 M. Whoever acts reads all of them.
+- **The process table**: all numbers of a row are looked at together (380 rows: 18 to 13 M); a row is made a process
+  only if it is asked for, and each name is looked at once (in the crowd 526 to 451 M, with the launches); of a program
+  that is nobody's agent only argv and exe are read (24 300 to 20 400 system calls). The kernel's list of locks, for
+  which one waits 15 ms doing nothing, is asked for meanwhile.
+- **Nothing is taken apart at the end**: a question that has said all leaves at once (177 to 165 M), and frees no rows
+  (10 000: 774 to 691 ms).
 - **One session**: a whole id is asked for where it belongs, and only if no store has it everything is listed: with the
   imports `status` 168 to 116 ms, `why` 169 to 121, `peek` 165 to 116. `peek` reads from the store that was just looked
   through: 124 to 93.
@@ -111,22 +115,31 @@ instructions of the processor, which no load changes.
   from each other with every system call cost more (538 against 472 ms of a first long list of 1 000). One that hangs
   delays the others by 0.05 s.
 - **Transcripts**: lines are looked at in the block that was read; once the last turn is known, its calls and results
-  are not decoded, only looked at for what could change the answer. A property test holds that against decoding all of
-  them. 900 to 330 us for each of Claude Code, 900 to 390 for Codex.
+  are not decoded, only looked at for what could change the answer. 900 to 330 us for each of Claude Code, 900 to 390
+  for Codex.
+- **Rows of a table** need even less (`Scope.brief`, [decision 013](decisions/013-derived-cache.md)): where the last
+  lines of a transcript hold the end of its turn and its title, the turn is not walked through. Property tests hold
+  both against the whole walk. With what was saved in decoding and in making records: 1515 to 336 thousand instructions
+  for one with a title.
 - **A cache** (`~/.cache/agentctl/records-*.json`, `src/agentctl/derived.py`) for 50 sessions or more: what a
   transcript says, for as long as device, inode, size and both times of its file are the same. Never of what may be
   alive, never a source of process status, deletable at any time.
-- **Rows**: a value that is given all of its fields keeps the dict that it was given; what nearly no stored session
-  has is not looked through for each of them (a session: 45 500 to 24 200 instructions).
+- **Values** are tuples of their fields ([decision 002](decisions/002-values.md)): 10 000 rows 829 to 687 ms. What
+  nearly no stored session has is not looked through for each of them (judging them: 760 to 637 M), and the table is
+  made column by column (125 to 56 ms).
+- **OpenCode**: a message is decoded where it is looked at (500 records: 548 to 412 M).
 - **`list -a` asks for the time of every transcript** (a few us each): appending to a file does not change its folder,
-  so no folder can be left out. It looks for none again that it has just seen: 244 to 189 ms.
+  so no folder can be left out. It looks for none again that it has just seen: 244 to 189 ms, and lists each day of
+  Codex once.
 - **Sub-agents** (`--tree`) of many sessions are looked up in one list: minutes to seconds.
 - **usage**: a line with tokens is decoded without what `json.loads` does around it (14.5 to 9.8 us), the minute of a
-  time stamp is remembered (2.8 to 0.5 us); a folder in which nothing changed is known by one mark of all its names
-  and stamps (31 to 1.4 ms for 10 000 files); sums lie in the order of time, without joins (19 to 11.5 ms); which
-  mention of a call counts is decided in the order of the file (7.0 to 5.7 s, 1296 to 325 MB read).
-- Not done: a cache of launches (300 of them are a quarter of the instructions of a `list`; one that makes every launch
-  gained 4 ms); fewer queries for each session of OpenCode (five of 90 us; one transaction for all saves 3 %); a daemon.
+  time stamp is remembered (2.8 to 0.5 us); a folder in which nothing changed is known by one mark of all its names and
+  stamps (31 to 1.4 ms for 10 000 files); which mention of a call counts is decided in the order of the file (7.0 to
+  5.7 s, 1296 to 325 MB read), and without sorting the first time. It imports next to nothing, and days, agents and
+  models are answered from sums of whole quarters of an hour, of which only those that changed are made anew: 525 to
+  288 M where nothing is new.
+- Not done: reading OpenCode's sessions in bulk (164 against 154 M for single queries); listing folders by descriptor
+  (under 1 %); taking only the usage out of a line (whether it is whole needs every character of it); a daemon.
 """
 
 USAGE = """\

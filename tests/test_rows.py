@@ -61,21 +61,24 @@ def test_a_glance_is_what_the_whole_walk_says(seed: int, tmp_path: Path) -> None
     assert 0 < titled <= answered < 60
 
 
+MADE = (
+    "answer result call prompt system title custom mode long odd side vague failed cut interrupt command limit".split()
+)
 STEPS = st.lists(
-    st.sampled_from(["answer", "result", "call", "prompt", "system", "title", "custom", "mode", "long", "odd", "side"]),
+    st.sampled_from([*MADE]),
     max_size=30,
 )
 
 
-def line_of(step: str, number: int, size: int) -> bytes:
+def line_of(step: str, number: int, size: int, parent: int) -> bytes:
     def record(kind: str, **fields: Any) -> dict[str, Any]:
-        parent = f"00000000-0000-4000-8000-{number - 1:012}" if number % 7 else None
         own = {"uuid": f"00000000-0000-4000-8000-{number:012}", "timestamp": "2026-11-15T18:36:49.146Z"}
         about = {"cwd": "/work", "version": "2.1.325", "gitBranch": "trunk" if number % 3 else ""}
-        return {"parentUuid": parent, "isSidechain": False, **fields, "type": kind, **own, **about}
+        above = f"00000000-0000-4000-8000-{parent:012}" if parent % 7 else None
+        return {"parentUuid": above, "isSidechain": False, **fields, "type": kind, **own, **about}
 
     def said(role: str, **fields: Any) -> dict[str, Any]:
-        return {"message": {"role": role, "model": "m", **fields}}
+        return {"message": {"role": role, **({"model": f"m{number}"} if role == "assistant" else {}), **fields}}
 
     text = [{"type": "text", "text": "x" * size}]
     made = {
@@ -85,6 +88,12 @@ def line_of(step: str, number: int, size: int) -> bytes:
         "prompt": record("user", **said("user", content="do it")),
         "system": record("system", subtype="turn_duration"),
         "side": record("assistant", **said("assistant", content=text, stop_reason="end_turn")) | {"isSidechain": True},
+        "vague": record("assistant", **said("assistant", content=text)),
+        "failed": record("assistant", **said("assistant", content=text), isApiErrorMessage=True),
+        "cut": record("assistant", message={"model": "<synthetic>", "content": text, "stop_reason": "end_turn"}),
+        "interrupt": record("user", message={"content": "[Request interrupted by user]"}),
+        "command": record("user", message={"content": "<command-name>/exit</command-name>"}),
+        "limit": record("attachment", attachment={"type": "max_turns_reached"}),
         "title": {"type": "ai-title", "aiTitle": f"title {number}"},
         "custom": {"type": "custom-title", "customTitle": f"custom {number}"},
         "mode": {"type": "mode", "mode": "normal"},
@@ -95,12 +104,17 @@ def line_of(step: str, number: int, size: int) -> bytes:
 
 
 @settings(deadline=None, max_examples=300)
-@given(steps=STEPS, sizes=st.lists(st.integers(0, 15_000), min_size=30, max_size=30), ended=st.booleans())
+@given(
+    steps=STEPS,
+    sizes=st.lists(st.sampled_from([0, 500, 5_000, 15_000]), min_size=30, max_size=30),
+    parents=st.permutations(range(30)) | st.just([*range(-1, 29)]),
+    ended=st.booleans(),
+)
 def test_a_glance_is_what_the_whole_walk_says_of_any_order(
-    steps: list[str], sizes: list[int], ended: bool, tmp_path_factory: pytest.TempPathFactory
+    steps: list[str], sizes: list[int], parents: list[int], ended: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("rows") / "a.jsonl"
-    lines = [line_of(step, number, sizes[number]) for number, step in enumerate(steps)]
+    lines = [line_of(step, number, sizes[number], parents[number]) for number, step in enumerate(steps)]
     path.write_bytes(b"\n".join(lines) + (b"\n" if ended else b""))
     with Opened(str(path)) as file:
         if (found := glance(file)) is not None:
