@@ -11,7 +11,7 @@ import os
 import time
 
 from agentctl.agents.opencode_turn import Message, Part, Row, StoredMessage, decoded, model_of
-from agentctl.stores import moment, open_regular, text_or_none
+from agentctl.stores import moment, read_bytes, text_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 BUSY = 0.2  # seconds to wait for a writer; readers of a write-ahead log hardly ever do
+HEADER = 100  # bytes, of every database
 COPY_LIMIT = 256 * 1024 * 1024
 PARTS = 400  # of one message
 RECENT_MESSAGES = 64
@@ -186,7 +187,7 @@ class Database:
 
     def _rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         connection = self._open()
-        if not self._columns:
+        if connection is None or not self._columns:
             return []  # it was created this moment, and has no tables yet
         self._limit.until = time.monotonic() + PATIENCE
         try:
@@ -197,16 +198,19 @@ class Database:
     def _each(self, query: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """One by one: there may be more than fit into memory."""
         connection = self._open()
-        if not self._columns:
+        if connection is None or not self._columns:
             return
         try:
             yield from connection.execute(query, values)
         except sqlite().Error as error:
             raise Unreadable(f"{self.path}: {error}") from error
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection | None:
+        """None: its file has nothing in it yet. Then it is not touched: to make it one with a write-ahead log its agent
+        has to be alone with it for a moment, and ends with "database is locked" if it is not."""
         if self._connection is None:
-            os.close(open_regular(self.path))
+            if len(read_bytes(self.path, HEADER)) < HEADER:
+                return None
             try:
                 self._connection, self._columns = connect(self.path, "ro")
             except broken() as first:
