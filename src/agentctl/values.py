@@ -13,11 +13,11 @@ else:
     def dataclass_transform(**_: object):
         return lambda cls: cls
 
-    from _operator import itemgetter
-
     try:
         from _collections import _tuplegetter as field_at  # that of collections.namedtuple, without its package
+        from _operator import itemgetter
     except ImportError:  # not CPython
+        from operator import itemgetter
 
         def field_at(place: int, _: None) -> property:
             return property(lambda value: value[place])
