@@ -64,7 +64,7 @@ What the figures say of the targets themselves:
   transcript, read 32 KB of its end and close it, with nothing looked at, is 0.012. What is left is Python: to decode
   the last step of a turn, judge it, find its title and make a record of it takes 0.07 ms where all of it stands in the
   last lines (59 of 100 sessions of Claude Code here), 0.12 where there is no title, 0.17 where the turn was not ended,
-  0.3 for Codex, which says its model only at the beginning of a turn. It is paid once for each transcript. 190 is what
+  0.3 for Codex, which says its model only at the beginning of a turn. It is paid once for each transcript. 180 is what
   this code holds; 120 needs another language.
 """
 
@@ -152,8 +152,8 @@ USAGE = """\
 - 250 MB in a second: counting comes to it where a third of the lines has usage (1 GB). In the 3.9 GB every fourth
   kilobyte is a line with usage: at 250 MB/s each could take 16 us, and to decode one and make a call of it takes 20.
 - 100 ms after one line was added: to start, import and ask for the stamp of 10 000 files takes 75 of them; then the
-  stamps are compared, and what changed is counted, written and summed up. 115 is what this code holds, and 165 with the
-  folders of three agents, most of which have one file.
+  stamps are compared, and what changed is counted, written and summed up. 100 to 105 is what this code holds, and 130
+  with the folders of three agents, most of which have one file.
 """
 
 

@@ -250,7 +250,7 @@ def test_the_fork_goes_on_with_a_total_that_is_not_its_own(tmp_path: Path) -> No
 
 
 def sum_of(model: str | None, settled: bool = False, cost: float | None = None) -> Sum:
-    return Sum("x", "a", model, settled, (100, 20, 30, 40, None, 1_000_000, 100_000), cost, frozenset("1"))
+    return Sum("x", "a", model, settled, (100, 20, 30, 40, None, 1_000_000, 100_000), cost, "1")
 
 
 def test_prices_are_for_what_is_not_on_record() -> None:

@@ -63,7 +63,7 @@ def row_of(key: str | None, sums: list[Sum], prices: list[Price]) -> Row:
         round(sum(known), 10) if known else None,
         any(estimated for _, estimated in costs),
         all(cost is not None or one.settled for one, (cost, _) in zip(sums, costs, strict=True)),
-        len(frozenset().union(*(one.tops for one in sums))),
+        len(set(",".join([one.tops for one in sums]).split(","))) if sums else 0,
     )
 
 

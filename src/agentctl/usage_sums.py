@@ -34,7 +34,7 @@ class Sum(Value):
     settled: bool  # what it cost is on record
     counts: tuple[int | None, ...]  # SPENT_FIELDS
     cost: float | None
-    tops: frozenset[str]  # which sessions it is of; a sub-agent is a part of its parent
+    tops: str  # the numbers of the sessions it is of; a sub-agent is a part of its parent
 
 
 class Known(Value):
@@ -114,7 +114,7 @@ class Sums:
         """Sub-agents run inside their parent, whose running total has what they cost. The sources of those of whom it
         is known up to another time than before."""
         rows = self._connection.execute(
-            "select n.id, n.paid_until, max(s.slot) from session n "
+            "select n.id, n.paid_until, max(s.slot) from session n indexed by session_parent "
             f"left join sum s on s.session = n.parent and s.paid = {PAID} where n.parent is not null group by n.id"
         )
         moved = [
@@ -158,7 +158,7 @@ class Sums:
                 bool(settled),
                 tuple(counts),
                 cost,
-                frozenset(tops.split(",")),
+                tops,
             )
             for head, agent, model, settled, tops, *counts, cost in rows
         ]
