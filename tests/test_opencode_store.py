@@ -56,54 +56,6 @@ def test_what_a_writer_has_not_put_into_the_file_yet_is_read(home: Home) -> None
     writer.close()
 
 
-LOOKING = """
-import sys
-from agentctl.agents.opencode_db import Database
-
-print("here", flush=True)
-while True:
-    try:
-        Database(sys.argv[1]).recent(0.0)
-    except OSError:
-        pass
-"""
-
-
-def test_who_creates_a_database_is_not_in_anybodys_way(tmp_path: Path) -> None:
-    """As OpenCode does at its first start: it does not wait for others before it has asked for its write-ahead log."""
-    here = tmp_path / "here"
-    here.symlink_to(tmp_path)
-    looking = subprocess.Popen(
-        [sys.executable, "-c", LOOKING, str(here / "opencode.db")], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
-    )
-    try:
-        assert looking.stdout is not None
-        assert looking.stdout.readline() == b"here\n"
-        for number in range(100):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            (tmp_path / "next").symlink_to(folder)
-            os.replace(tmp_path / "next", here)
-            writer = sqlite3.connect(folder / "opencode.db", timeout=0, isolation_level=None)
-            writer.execute("pragma journal_mode = wal")
-            writer.execute("pragma busy_timeout = 5000")
-            writer.execute("create table session (id text, parent_id text, time_updated integer)")
-            writer.close()
-        assert looking.poll() is None
-    finally:
-        looking.kill()
-        looking.communicate()
-
-
-def test_a_database_with_nothing_in_it_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opencode_db, "connect", None)
-    path = tmp_path / "opencode.db"
-    for begun in (b"", b"SQLite format 3\0"):
-        path.write_bytes(begun)
-        assert Database(str(path)).recent(0.0) == []
-        assert Database(str(path)).session("ses_x") is None
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 BUSY = 0.2  # seconds to wait for a writer; readers of a write-ahead log hardly ever do
 HEADER = 100  # bytes, of every database
+MAGIC = b"SQLite format 3\0"
+PAGE_SIZE = slice(16, 18)  # of these, where it stands
+PAGE_SIZES = tuple(2**n for n in range(9, 16))
 COPY_LIMIT = 256 * 1024 * 1024
 PARTS = 400  # of one message
 RECENT_MESSAGES = 64
@@ -206,10 +209,10 @@ class Database:
             raise Unreadable(f"{self.path}: {error}") from error
 
     def _open(self) -> sqlite3.Connection | None:
-        """None: its file has nothing in it yet. Then it is not touched: to make it one with a write-ahead log its agent
-        has to be alone with it for a moment, and ends with "database is locked" if it is not."""
+        """None: there is nothing in it yet. Then it is not touched: to make it one with a write-ahead log its agent has
+        to be alone with it for a moment, and ends with "database is locked" if it is not."""
         if self._connection is None:
-            if len(read_bytes(self.path, HEADER)) < HEADER:
+            if not is_begun(self.path):
                 return None
             try:
                 self._connection, self._columns = connect(self.path, "ro")
@@ -251,6 +254,19 @@ def sqlite() -> Any:
 def broken() -> tuple[type[Exception], ...]:
     """What SQLite raises for a damaged file. Also while it puts its message together from what stands in there."""
     return (sqlite().Error, UnicodeError, MemoryError, OverflowError)
+
+
+def is_begun(path: str) -> bool:
+    """Can a table be in it? Each has a page of its own behind the first one, or is in the log. (What is no database
+    can be anything: to be opened, and told.)"""
+    header = read_bytes(path, HEADER)
+    page = int.from_bytes(header[PAGE_SIZE], "big") if header.startswith(MAGIC) else 0
+    if header and (page not in PAGE_SIZES or os.stat(path).st_size > page):
+        return True
+    try:
+        return os.stat(f"{path}-wal").st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def is_out_of_reach(error: Exception) -> bool:
