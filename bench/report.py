@@ -64,7 +64,8 @@ What the figures say of the targets themselves:
   transcript, read 32 KB of its end and close it, with nothing looked at, is 0.012. What is left is Python: to decode
   the last step of a turn, judge it, find its title and make a record of it takes 0.07 ms where all of it stands in the
   last lines (59 of 100 sessions of Claude Code here), 0.12 where there is no title, 0.17 where the turn was not ended,
-  0.3 for Codex, which says its model only at the beginning of a turn. It is paid once for each transcript. 180 is what
+  0.3 for Codex, which says its model only at the beginning of a turn. (Reckoned from instructions.) It is paid once
+  for each transcript. 180 is what
   this code holds; nothing that was tried comes near 120.
 """
 

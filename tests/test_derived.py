@@ -13,6 +13,7 @@ import pytest
 from agentctl import derived, processes, sessions
 from agentctl.derived import Derived
 from agentctl.model import UNKNOWN, Evidence, Record
+from tests.caches import changed
 from tests.stored_home import COUNT, Home, count_reads, settle
 from tests.transcripts import CLAUDE, CODEX
 
@@ -103,15 +104,6 @@ def test_whatever_happens_to_transcripts_is_seen(
 
 def torn(data: bytes) -> bytes:
     return data[: len(data) // 2]
-
-
-def changed(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes], bytes]:
-    def run(data: bytes) -> bytes:
-        content = json.loads(data)
-        change(content)
-        return json.dumps(content).encode()
-
-    return run
 
 
 def setting(name: str, value: object) -> Callable[[bytes], bytes]:

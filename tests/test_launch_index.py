@@ -18,6 +18,7 @@ from agentctl.claims import Claimed
 from agentctl.launch_index import Index
 from agentctl.model import AGENT, Details, Process, ProcessKey
 from agentctl.sessions import Scope, query, settled_look
+from tests.caches import changed
 from tests.children import until
 from tests.demo_home import Home as Person
 from tests.test_launches import facts
@@ -283,15 +284,6 @@ def test_a_file_that_changes_while_it_is_read_is_not_known(tmp_path: Path) -> No
 
 
 # What happens to the index
-
-
-def changed(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
-    def run(data: bytes) -> bytes:
-        content = json.loads(data)
-        change(content)
-        return json.dumps(content).encode()
-
-    return run
 
 
 def setting(name: str, value: object) -> Callable[[bytes], bytes]:
