@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.stored import CACHE, stored
+from tests import agents
+from tests.torture.agents import Agent
 from tests.torture.handles import Programs
 from tests.torture.registry import Case
 from tests.torture.report import Report
@@ -23,7 +25,8 @@ from tests.torture.standins.files import boot_id
 from tests.torture.world import World
 
 if TYPE_CHECKING:
-    from bench.stored import Stored
+    from bench.stored import Kind, Stored
+    from tests.agents.base import Description
 
 LAUNCHES = 300
 NODES = 0.05  # of the other processes: language servers and the like have the name that some agents have, too
@@ -89,24 +92,26 @@ class Home:
         folder = folder / "launches"
         folder.mkdir(0o700)
         now = time.time()
+        launched = [one for one, kind in kinds() for _ in range(kind.LAUNCHED)]
         for index in range(LAUNCHES):
-            agent = "claude" if index % 4 else "codex"
+            one = launched[index % len(launched)]
             at = now - 6 * 86400 * (index + 1) / LAUNCHES
             id = f"{base36(int(at * 1000))}{base36(36**3 + index)}"
-            session = self.source.ids[agent][index % len(self.source.ids[agent])]
+            session = self.source.ids[one.NAME][index % len(self.source.ids[one.NAME])]
+            printed = standin_of(one).printed(session)
             key = f"{boot_id()}:{400_000 + index}:{index + 1}"
             facts = {
-                "id": id, "agent": "claude-code" if agent == "claude" else agent, "argv": [agent, "-p", "go"],
+                "id": id, "agent": one.NAME, "argv": [one.PROGRAM, "-p", "go"],
                 "cwd": "/home/person/work/project-1", "runner": key, "child": key, "created_at": at, "headless": True,
                 "one_shot": True, "env_names": ["PATH", "HOME"] * 20, "prompt": "go " * 40,
-                "session_id": session if agent == "claude" else None,
+                "session_id": None if printed else session,
             }  # fmt: skip
-            one = folder / id
-            one.mkdir(0o700)
-            (one / "launch.json").write_text(json.dumps(facts))
-            (one / "output.log").write_text(f'{{"type":"thread.started","thread_id":"{session}"}}\n' + "x" * 20_000)
-            exit = {"key": key, "comm": agent, "exit_code": 0, "at": at + 60, "direct": True}
-            (one / "exits.jsonl").write_text(json.dumps(exit) + "\n")
+            mine = folder / id
+            mine.mkdir(0o700)
+            (mine / "launch.json").write_text(json.dumps(facts))
+            (mine / "output.log").write_text(f"{printed}\n" + "x" * 20_000)
+            exit = {"key": key, "comm": one.PROGRAM, "exit_code": 0, "at": at + 60, "direct": True}
+            (mine / "exits.jsonl").write_text(json.dumps(exit) + "\n")
         (folder / ".swept").touch()
 
     def start_others(self) -> None:
@@ -120,15 +125,23 @@ class Home:
             self.children.append(subprocess.Popen(argv, env={"PATH": os.defpath}))
 
     def start_agent(self, index: int) -> None:
-        """Two of three are Claude Code; every state is there."""
-        world, state = self.world, index // 6 % 3
-        cwd = world.folder_at(f"work/project-{index}")
-        agent = (
-            world.codex(cwd=cwd) if index % 6 == 4 else world.opencode(cwd=cwd) if index % 6 == 5 else
-            world.claude("busy", cwd=cwd)
-        )  # fmt: skip
+        """Every state is there of every agent."""
+        live = [standin_of(one) for one, kind in kinds() for _ in range(kind.LIVE)]
+        state = index // len(live) % 3
+        agent = live[index % len(live)].spawn(self.world, cwd=self.world.folder_at(f"work/project-{index}"))
         (agent.mid_model, agent.mid_tool, agent.finished)[state]()
         self.alive.append(agent.id)
+
+
+def kinds() -> list[tuple[Description, type[Kind]]]:
+    return [(one, kind) for one in agents.every() if (kind := one.bench()) is not None]
+
+
+def standin_of(one: Description) -> type[Agent]:
+    found = one.torture()
+    if found is None or not issubclass(found, Agent):
+        raise TypeError(f"{one.NAME} has a share in the benchmarks, and its description has no stand-in")
+    return found
 
 
 def link(source: str, target: str) -> str:

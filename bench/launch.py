@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROUNDS = 11
 AGENTCTL = os.path.join(os.path.dirname(sys.executable), "agentctl")
-DEMO = [sys.executable, "-P", "-m", "agentctl.demo"]
+DEMO = [sys.executable, "-P", "-m", "agentctl.demo_agent"]
 BARE = [sys.executable, "-I", "-c", "pass"]
 PATIENCE = 30.0
 

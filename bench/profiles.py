@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 PROFILED = """\
 import contextlib, cProfile, io, json, pstats, sys
-from agentctl import claims, readings, sessions
+from agentctl.fast.threads import Event
+from agentctl.kernel import stall_guard
 
 def one_after_the_other(jobs):  # a profiler sees one thread
     for errand, run in jobs:
-        readings.guarded(errand, run, readings.Done())
+        stall_guard.guarded(errand, run, Event())
 
-for module in (claims, readings, sessions):
-    module.in_parallel = one_after_the_other
+stall_guard.in_parallel = one_after_the_other
 from agentctl.cli import run
 
 profile = cProfile.Profile()

@@ -95,11 +95,13 @@ DONE = """\
 Each with its own figure, taken when it was done, at other loads than that of this page: they show an order. M: million
 instructions of the processor, which no load changes.
 
-- **Nothing stored is opened by `list`.** It reads what is alive or may be; `tests/test_work.py` counts the files.
+- **Nothing stored is opened by `list`.** It reads what is alive or may be; `tests/query/test_files_opened.py` counts
+  the files.
 - **Imports** ([decision 014](decisions/014-start-up.md)): the commonest commands import no argparse, json, re,
-  threading and hashlib. `list` 313 to 256 M, with lighter reading of launches; bare python is 37 M.
+  threading and hashlib; `src/agentctl/fast/` has what stands for them. `list` 313 to 256 M, with lighter reading of
+  launches; bare python is 37 M.
 - **Launches** are taken apart only where a session or a process of theirs is asked for (256 to 240 M), looked up by
-  session and process, and known by a cache of what unchanged ones are of (`launch_index.py`): 300 of them 15.4 to 3.0
+  session and process, and known by a cache of what unchanged ones are of (`launches/index.py`): 300 of them 15.4 to 3.0
   ms, a `list` 219 to 179 M. Whoever acts reads all of them.
 - **The process table**: all numbers of a row are looked at together (380 rows: 18 to 13 M); a row is made a process
   only if it is asked for, and each name is looked at once (in the crowd 526 to 451 M, with the launches); of a program
@@ -120,7 +122,7 @@ instructions of the processor, which no load changes.
   lines of a transcript hold the end of its turn and its title, the turn is not walked through. Property tests hold
   both against the whole walk. With what was saved in decoding and in making records: 1515 to 336 thousand instructions
   for one with a title.
-- **A cache** (`~/.cache/agentctl/records-*.json`, `src/agentctl/derived.py`) for 50 sessions or more: what a
+- **A cache** (`~/.cache/agentctl/records-*.json`, `src/agentctl/files/record_cache.py`) for 50 sessions or more: what a
   transcript says, for as long as device, inode, size and both times of its file are the same. Never of what may be
   alive, never a source of process status, deletable at any time.
 - **Values** are tuples of their fields ([decision 002](decisions/002-values.md)): 10 000 rows 829 to 687 ms. What
@@ -131,14 +133,37 @@ instructions of the processor, which no load changes.
   so no folder can be left out. It looks for none again that it has just seen: 244 to 189 ms, and lists each day of
   Codex once.
 - **Sub-agents** (`--tree`) of many sessions are looked up in one list: minutes to seconds.
-- **usage**: a line with tokens is decoded without what `json.loads` does around it (14.5 to 9.8 us), the minute of a
-  time stamp is remembered (2.8 to 0.5 us); a folder in which nothing changed is known by one mark of all its names and
+- **usage**: a line with tokens is decoded without what `json.loads` does around it (14.5 to 9.8 us), the parts
+  of a time are remembered (2.8 to 0.5 us); a folder in which nothing changed is known by one mark of all its names and
   stamps (31 to 1.4 ms for 10 000 files); which mention of a call counts is decided in the order of the file (7.0 to
   5.7 s, 1296 to 325 MB read), and without sorting the first time. It imports next to nothing, and days, agents and
   models are answered from sums of whole quarters of an hour, of which only those that changed are made anew: 525 to
   288 M where nothing is new.
 - Not done: reading OpenCode's sessions in bulk (164 against 154 M for single queries); listing folders by descriptor
   (under 1 %); taking only the usage out of a line (whether it is whole needs every character of it); a daemon.
+"""
+
+AGAINST = """\
+## Against another revision
+
+`make bench-against REV=main` measures each command in REV and in the working tree, in turn, in the same home, each with
+its own caches and with modules compiled beforehand. It exits 1 if a command of the working tree needs more than 1.05
+times what that of REV needs (`python -m bench.against REV --limit 1.05`).
+
+- It judges the median over the rounds of HEAD / REV, because the two runs of a pair have the same load around them. It
+  prints the ratio of the minima, too, but does not judge it: one lucky run decides that.
+- Load still moves single commands by 5 %. So it measures a command above the limit again, up to three times, unless it
+  was above it in each round, and judges all rounds. 76 rounds of two equal versions at load 2 to 5, drawn anew many
+  times: 20 rounds alone put one of 13 commands above 1.05 in 32 of 100 runs; with those repeats 1 of 100 did. A command
+  that is 10 % slower was found in 96 of 100 (`launch`: 83), one that is 7 % slower in 71.
+- `make bench-against REV=main INSTRUCTIONS=1` counts the instructions of each command under valgrind instead. Use this
+  on a busy machine: equal versions differed by at most 0.3 % at load 1 to 9. It judges the minima, because only
+  waiting adds to a count: a `stop` that has to look once more needs 561 M instead of 445 M, as three of four did at
+  load 12. So it measures again, up to three times, where runs or versions disagree.
+- Instructions are not time: an empty loop that took 8 % of the CPU of `list` was 30 % of its instructions. And valgrind
+  counts neither the work of the kernel nor other programs that a command starts. The ratio of the system calls is
+  printed beside it and is not judged.
+
 """
 
 USAGE = """\
@@ -183,7 +208,7 @@ def write(sizes: Sequence[Size], crowd: Size, profile: Profile, launches: int, r
         functions=functions(profile.listing),
         everything=functions(profile.everything),
     )
-    parts = [head, *(size_table(one) for one in (*sizes, crowd)), targets(sizes, crowd), where, DONE]
+    parts = [head, *(size_table(one) for one in (*sizes, crowd)), targets(sizes, crowd), where, DONE, AGAINST]
     TEXT.write_text("\n".join(parts), encoding="utf-8")
 
 

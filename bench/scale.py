@@ -14,11 +14,15 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench import profiles
 from bench.gauge import Gauge
 from bench.home import LAUNCHES, Home
+from tests import agents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 ROUNDS = 15
 SIZES = (100, 1000, 10_000)
@@ -32,8 +36,9 @@ BARE_NAME = "python -I -c pass"
 BARE = [sys.executable, "-I", "-c", "pass"]
 IMPORTS = [
     sys.executable, "-I", "-c",
-    "from agentctl.agents import load_all, opencode_db, opencode_log; from agentctl.cli import list; load_all(); "
-    "import agentctl.launched, agentctl.retention, agentctl.processes.linux; opencode_db.sqlite()",
+    "from agentctl.agents import load_all; from agentctl.agents.opencode import db, log; "
+    "from agentctl.cli import list; load_all(); "
+    "import agentctl.query.attribution, agentctl.launches.retention, agentctl.kernel.linux, agentctl.fast.sqlite",
 ]  # fmt: skip
 
 
@@ -84,9 +89,9 @@ def cases(id: str, stored: int) -> list[Case]:
     ]
 
 
-def check(home: Home) -> None:
-    """A figure counts only if the answer is right."""
-    found = subprocess.run([AGENTCTL, "list", "--json"], env=home.env, capture_output=True, check=True)
+def check(home: Home, command: Sequence[str] = (AGENTCTL,), env: Mapping[str, str] | None = None) -> None:
+    """Raise SystemExit if `list` gives a wrong answer: then its cost means nothing."""
+    found = subprocess.run([*command, "list", "--json"], env=env or home.env, capture_output=True, check=True)
     answer = json.loads(found.stdout)
     ids = [session["id"] for session in answer["sessions"] if session["process"] == "alive"]
     if sorted(ids) != sorted(home.alive) or answer["problems"] or answer["unattached"]:
@@ -112,8 +117,8 @@ def measure(home: Home, chosen: list[Case], rounds: int) -> dict[str, dict[str, 
 def measured(stored: int, live: int, processes: int, rounds: int, *, only: str | None = None) -> Size:
     with Home(stored, live, processes) as home:
         check(home)
-        ids = home.source.ids["claude"]
-        chosen = [case for case in cases(ids[len(ids) // 2], stored) if only is None or case.name in (only, BARE_NAME)]
+        every = cases(home.source.typical, stored)
+        chosen = [case for case in every if only is None or case.name in (only, BARE_NAME)]
         rows = measure(home, chosen, rounds)
         return Size(stored, live, processes, home.source.bytes, os.getloadavg()[0], rows)
 
@@ -150,6 +155,8 @@ def main() -> None:
         show(measured(SIZES[-1], *CROWD, args.rounds, only="list"))
     else:
         everything(args.rounds)
+    if left_out := agents.not_covered_line("bench"):
+        print(f"\n{left_out}")
     print(f"\n{time.monotonic() - began:.0f} s")
 
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from bench.scale import AGENTCTL
-from tests.demo_home import Home
+from tests.support.demo_home import Home
 
 SECONDS = 10
 

@@ -1,6 +1,6 @@
-"""Start demo agents in a temporary home, show what agentctl says of them, and check that it is true.
+"""Start demo agents in a temporary home, show what agentctl says about them, and check that it is true.
 
-Where the kernel allows it, all of it runs in a PID namespace of its own: agentctl then sees nothing else, and nothing
+If the kernel allows it, all of it runs in a PID namespace of its own: agentctl then sees nothing else, and nothing
 can be left behind. Exits with 1 if a status was not what this script knows to be the truth.
 """
 
@@ -35,6 +35,7 @@ class Scene(NamedTuple):
 
     directory: str
     prompt: str
+    script: str  # what the agent does: a model would decide that
     status: str
     ready: Callable[[Actor], bool]
 
@@ -53,7 +54,17 @@ class Actor:
         directory = home / scene.directory
         directory.mkdir(parents=True)
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "agentctl.demo", "--session-id", self.id, "-p", scene.prompt],
+            [
+                sys.executable,
+                "-m",
+                "agentctl.demo_agent",
+                "--session-id",
+                self.id,
+                "-p",
+                scene.prompt,
+                "--script",
+                scene.script,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env=env,
@@ -111,19 +122,25 @@ def was_killed_in_mid_turn(actor: Actor) -> bool:
 
 
 SCENES = (
-    Scene("shop", "run the tests [[text:Running them.]] [[bash:sleep 600]]", "running", runs_a_tool),
-    Scene("website", "publish the site [[ask:git push origin main]]", "waiting", asks),
-    Scene("notes", "explain the cache [[text:It keeps the last answer.]] [[idle]]", "idle", is_at_its_prompt),
-    Scene("parser", "fix the typo [[text:Fixed.]]", "done", has_ended),
-    Scene("mailer", "summarise the log [[fail:the model is overloaded]]", "failed", has_ended),
-    Scene("billing", "plan the migration [[sleep:600]]", "stopped", was_killed_in_mid_turn),
+    Scene("shop", "Run the tests.", "[[text:Running them.]] [[bash:sleep 600]]", "running", runs_a_tool),
+    Scene("website", "Publish the site.", "[[ask:git push origin main]]", "waiting", asks),
+    Scene("notes", "Explain the cache.", "[[text:It keeps the last answer.]] [[idle]]", "idle", is_at_its_prompt),
+    Scene("parser", "Fix the typo.", "[[text:Fixed.]]", "done", has_ended),
+    Scene("mailer", "Summarise the log.", "[[fail:the model is overloaded]]", "failed", has_ended),
+    Scene("billing", "Plan the migration.", "[[sleep:600]]", "stopped", was_killed_in_mid_turn),
 )
+COMMIT = "echo \"Hello from $(basename $PWD)\" > hello.txt && git add -A && git commit -qm 'Say hello'"
+GIT = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "demo"), ("EMAIL", "demo@example.org"))
+}
 
 
 def main() -> int:
     enter_namespace()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    home = Path(tempfile.mkdtemp(prefix="agentctl-demo-")).resolve()
+    home = Path(tempfile.mkdtemp(prefix="agentctl-demo-", dir=folder_for_home())).resolve()
     actors: list[Actor] = []
     launched: list[str] = []
     env = clean_environment(home)
@@ -135,8 +152,10 @@ def main() -> int:
         show(actors, env)
         check(actors, env)
         print(f"All {len(actors)} statuses are true.\n")
+        talk_to(next(actor for actor in actors if actor.scene.status == "idle"), env)
         if sys.platform == "linux":
             launch_and_stop(home, env, launched)
+            try_side_by_side(home, env)
     except (DemoFailed, subprocess.TimeoutExpired) as failure:
         print(f"demo failed: {failure}", file=sys.stderr)
         return 1
@@ -153,26 +172,43 @@ def main() -> int:
 
 
 def remove(home: Path) -> None:
-    """A runner may be writing its last line there."""
+    """Remove the home. A runner may be writing its last line there, so try again for a while."""
     deadline = time.monotonic() + END_TIMEOUT
     while home.exists():
         shutil.rmtree(home, ignore_errors=time.monotonic() < deadline)
 
 
 def enter_namespace() -> None:
-    """Run again in a PID namespace of our own, if there is none yet and the kernel lets us."""
+    """Run again in a PID namespace of our own, if there is none yet and the kernel lets us. It gets its own /dev/shm
+    for the home: agentctl takes what was mounted before for shared with the processes outside."""
     if INSIDE in os.environ or shutil.which("unshare") is None:
         return
     command = ["unshare", "--fork", "--pid", "--mount-proc"]
     if os.geteuid() != 0:
         command[1:1] = ["--user", "--map-root-user"]
+    command += ["sh", "-ec", 'mount -t tmpfs -o mode=1777 tmpfs /dev/shm; exec "$@"', "sh"]
     tried = subprocess.run([*command, "true"], capture_output=True, timeout=COMMAND_TIMEOUT, check=False)
     if tried.returncode == 0:
         os.execvpe(command[0], [*command, sys.executable, os.path.abspath(__file__)], {**os.environ, INSIDE: "1"})
 
 
+def folder_for_home() -> str | None:
+    """Return the folder in which to make the home; None for the usual one.
+
+    In a plain chroot mountinfo does not list our root folder, and processes outside of our PID namespace may write to
+    it: so agentctl would rightly call the status of an ended agent unknown. /dev/shm is listed, and in memory."""
+    if INSIDE in os.environ:
+        return "/dev/shm"
+    try:
+        points = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    except OSError:
+        return None
+    in_chroot = "/" not in points
+    return "/dev/shm" if in_chroot and "/dev/shm" in points and os.access("/dev/shm", os.W_OK) else None
+
+
 def clean_environment(home: Path) -> dict[str, str]:
-    """Nothing of the person's own: no agent's store, no configuration, no state of agentctl."""
+    """Return an environment without the person's own stores, configuration and state of agentctl."""
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env.update({f"XDG_{name.upper()}_HOME": str(home / name) for name in ("data", "state", "config", "cache")})
     return {
@@ -193,31 +229,64 @@ def show(actors: list[Actor], env: dict[str, str]) -> None:
         ["why", ids["stopped"]],
         ["status", ids["running"]],
     ):
-        print("$ agentctl", *arguments, flush=True)
-        run_agentctl(arguments, env)
-        print(flush=True)
+        tell(arguments, env)
+
+
+def tell(arguments: list[str], env: dict[str, str]) -> None:
+    """Run a command and show it with what it prints."""
+    print("$ agentctl", shlex.join(arguments), flush=True)
+    run_agentctl(arguments, env)
+    print(flush=True)
+
+
+def talk_to(actor: Actor, env: dict[str, str]) -> None:
+    """Give an idle session its next prompt, and read its answer."""
+    tell(["send", actor.id[:8], "And how large is it?"], env)
+    deadline = time.monotonic() + START_TIMEOUT
+    while not actor.says("idle") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    tell(["peek", actor.id[:8], "-n", "3"], env)
 
 
 def launch_and_stop(home: Path, env: dict[str, str], launched: list[str]) -> None:
-    """Agents of our own: one that is waited for, and one that is stopped in the middle of its tool."""
-    for name, prompt in (
-        ("garden", "water the plants [[sleep:1]] [[text:Done.]]"),
-        ("attic", "tidy up [[bash:sleep 600]]"),
+    """Launch one agent and wait for it; launch another and stop it in the middle of its tool."""
+    print("Next, agentctl launches agents. The demo agent has no model. So each launch below also passes a script,")
+    print("which is not shown, for example: -- --script '[[bash:make test]] [[text:All is well.]]'\n", flush=True)
+    for name, prompt, script in (
+        ("garden", "Water the plants.", "[[sleep:1]] [[text:Done.]]"),
+        ("attic", "Tidy up.", "[[bash:sleep 600]]"),
     ):
-        folder = home / name
-        folder.mkdir()
-        arguments = ["launch", "demo", "-p", prompt, "--cwd", str(folder)]
+        (home / name).mkdir()
+        words = ["launch", "demo", "-p", prompt, "--cwd", str(home / name), "--", "--script", script]
         print("$ agentctl launch demo -p", shlex.quote(prompt), "--cwd", f"~/{name}", flush=True)
-        launched.append(run_agentctl(arguments, env, capture=True).strip())
-        print(launched[-1], "\n", flush=True)
+        launched.append(run_agentctl(words, env, capture=True).strip())
+        print(f"{launched[-1]}\n", flush=True)
     for arguments in (["wait", launched[0][:8], "--until", "ended"], ["list"], ["stop", launched[1][:8]]):
-        print("$ agentctl", *arguments, flush=True)
-        run_agentctl(arguments, env)
-        print(flush=True)
+        tell(arguments, env)
     answer = json.loads(run_agentctl(["list", "-a", "--json", "--agent", "demo"], env, capture=True))
     said = [next(one["status"] for one in answer["sessions"] if one["id"] == id) for id in launched]
     if said != ["done", "stopped"]:
         raise DemoFailed(f"the launched ones should be done and stopped, and are {said}")
+
+
+def try_side_by_side(home: Path, env: dict[str, str]) -> None:
+    """Let two agents try one task, each in a git worktree of its own, and compare what they did."""
+    repository = home / "app"
+    env = {**env, **GIT}
+    for words in (
+        ["init", "-q", "-b", "main", str(repository)],
+        ["-C", str(repository), *"commit -q --allow-empty -m Begin".split()],
+    ):
+        subprocess.run(["git", *words], env=env, timeout=COMMAND_TIMEOUT, check=True)
+    slots = ["--agent", "demo", "--model", "small", "--agent", "demo", "--model", "large"]
+    words = ["launch", *slots, "--group", "tries", "-p", "Say hello.", "--wait"]
+    print("$ cd ~/app && agentctl", shlex.join(words), flush=True)
+    run_agentctl([*words, "--cwd", str(repository), "--", "--script", f"[[bash:{COMMIT}]] [[text:Said hello.]]"], env)
+    print(flush=True)
+    tell(["compare", "tries"], env)
+    answer = json.loads(run_agentctl(["compare", "tries", "--json"], env, capture=True))
+    if [(one["status"], one["commits"]) for one in answer["slots"]] != [("done", 1)] * 2:
+        raise DemoFailed(f"both tries should be done with one commit: {answer['slots']}")
 
 
 def check(actors: list[Actor], env: dict[str, str]) -> None:

@@ -40,7 +40,7 @@ def watch(argv: list[str], env: dict[str, str], cwd: str | None = None) -> tuple
         if not part:
             break
         *whole, rest = (rest + part).split(b"\n")
-        lines += [Shown(time.monotonic() - begun, line.decode().rstrip("\r")) for line in whole]
+        lines += [Shown(time.monotonic() - begun, line.decode().rstrip("\r").expandtabs()) for line in whole]
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     if rest:

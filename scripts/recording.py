@@ -18,7 +18,7 @@ REPO = Path(__file__).parent.parent
 OUT = REPO / "docs" / "images" / "three-tries.svg"
 PAUSE, TYPING = 0.9, 0.6  # seconds: to read what was printed, and to type a command
 PATIENCE = 60.0
-# The demo agent does what its prompt says. So that three of them differ, their tool asks which try it is in.
+# The demo agent does what its script says. So that the three tries differ, their tool asks which worktree it is in.
 WORK = """\
 case $PWD in
 *-quick) echo 'cached = {}' >> app.py ;;
@@ -28,12 +28,10 @@ case $PWD in
 esac
 git add -A && git commit -qm "Cache it"
 """
-TASK = """\
-Make it faster. [[sleep:3]] [[bash:sh /TMP/work.sh]] [[text:Answers are cached now.]]
-"""
+SCRIPT = "[[sleep:3]] [[bash:sh /TMP/work.sh]] [[text:Answers are cached now.]]\n"
 COMMANDS = (
     "agentctl launch --agent demo --model quick --agent demo --model careful --agent demo --model bold \\\n"
-    "    --group speed --prompt-file ../task.md",
+    "    --group speed -p 'Make it faster.' -- --script \"$(cat ../script)\"",
     "agentctl list --group speed",
     "agentctl wait --group speed --until ended",
     "agentctl compare speed",
@@ -68,7 +66,7 @@ def prepare(home: Path) -> dict[str, str]:
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m agentctl "$@"\n')
     command.chmod(0o755)
     (home / "work.sh").write_text(WORK)
-    (home / "task.md").write_text(TASK.replace("/TMP", str(home)))
+    (home / "script").write_text(SCRIPT.replace("/TMP", str(home)))
     app = home / "app"
     app.mkdir()
     (app / "app.py").write_text("def answer(question):\n    return ask(question)\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentctl.cli.durations import seconds, size
+from agentctl.durations import seconds, size, span
 from agentctl.errors import UsageError
 
 
@@ -32,7 +32,7 @@ NO_DURATION = ["", " ", "s", "soon", "-1", "+1", "1 h", " 1h", "1h ", "1h\n", "1
 
 @pytest.mark.parametrize("text", [*NO_DURATION, "nan", "inf", "١", "1\0", "0x10", "1_000", "9" * 16, "1,5h"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no duration; use .* such as 90s, 10m or 1\.5h"):
+    with pytest.raises(UsageError, match=r"is not a duration; use .* such as 90s, 10m or 1\.5h"):
         seconds(text)
 
 
@@ -55,5 +55,25 @@ def test_size(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "k", "big", "-1k", "1 k", "1kB", "1k\n", "1t", "1e3", "٣k", "9" * 16])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no size; use .* such as 50k or 2M"):
+    with pytest.raises(UsageError, match=r"is not a size; use .* such as 50k or 2M"):
         size(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "two", "one"),
+    [
+        (-1.0, "0s", "0s"),
+        (0.9, "0s", "0s"),
+        (59.9, "59s", "59s"),
+        (60.0, "1m", "1m"),
+        (125.0, "2m5s", "2m"),
+        (3600.0, "1h", "1h"),
+        (3659.0, "1h", "1h"),
+        (7199.0, "1h59m", "1h"),
+        (7 * 86400.0, "7d", "7d"),
+        (86400.0 + 3599.0, "1d", "1d"),
+        (90000.0, "1d1h", "1d"),
+    ],
+)
+def test_a_length_of_time_has_two_units_at_most(seconds: float, two: str, one: str) -> None:
+    assert (span(seconds), span(seconds, 1)) == (two, one)

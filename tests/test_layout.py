@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import agentctl
-from tests.demo_home import SOURCES, TIMEOUT, Home
-from tests.worlds import FIXTURES
+from tests.support.demo_home import SOURCES, TIMEOUT, Home
+from tests.support.worlds import FIXTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,83 +25,47 @@ PACKAGE = Path(agentctl.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
-# Each may import what stands before it. A new module finds its place here.
-ORDER = (
-    "values",
-    "model",
+# The rooms: each may import itself and what stands before it.
+ROOMS = (
     "errors",
-    "private",
-    "redaction",
-    "slots",
     "durations",
-    "jsontext",
-    "stores",
+    "fast",
+    "model",
+    "files",
     "config",
-    "processes",
-    "derived",
-    "recipes",
-    "launches",
-    "launch_index",
-    "commands",
-    "git",
-    "unsaved",
-    "flocks",
-    "worktrees",
-    "inspection",
-    "differing",
-    "github",
-    "prompts",
-    "hooks",
-    "busy",
-    "locks",
+    "kernel",
     "agents",
-    "matrix",
-    "roots",
-    "readings",
-    "usage_file",
-    "usage_sums",
-    "usage_index",
+    "launches",
+    "query",
+    "terminal",
+    "workspace",
+    "launch",
+    "stop",
+    "wait",
+    "send",
     "usage",
-    "claims",
-    "world",
-    "findings",
-    "judge",
-    "launched",
-    "spending",
-    "sessions",
-    "cleaning",
-    "comparing",
-    "launching",
-    "retention",
-    "targets",
-    "ending",
-    "stopping",
-    "tmux",
-    "terminals",
-    "screens",
-    "sending",
-    "watching",
-    "waiting",
-    "awaiting",
-    "control",
-    "groups",
-    "runner",
     "cli",
 )
 ANYTHING_LAZILY = ("__init__", "__main__")
-ON_ITS_OWN = "demo"
+ON_ITS_OWN = "demo_agent"
 
 AGENT_NAMES = re.compile(r"(?i)(?<![a-z])(claude|codex|opencode|gemini|openclaw|demo)(?![a-z])")
 # Help texts, in which an example has to name some agent.
 EXAMPLES = {("cli/list.py", "EPILOG"), ("cli/launch.py", "EPILOG"), ("cli/attach.py", "EPILOG")}
 
 HEAVY = ("json", "argparse", "typing", "socket", "subprocess", "sqlite3", "asyncio")
-PASSED_OVER = {*HEAVY, "re", "enum", "functools", "threading", "hashlib", "datetime"}  # by the commonest commands
+# What the commonest commands do without.
+PASSED_OVER = {*HEAVY, "re", "enum", "functools", "threading", "hashlib", "datetime", "importlib", "urllib.parse"}
 
 
 def place(path: Path) -> str:
-    """The module or package at the top that a file belongs to."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    """The room that a file belongs to."""
+    return room(".".join(path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+def room(module: str) -> str:
+    """The room of a module, by its name below `agentctl`."""
+    return module.split(".")[0]
 
 
 def label(path: Path) -> str:
@@ -121,12 +85,12 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
 
 def ours(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
     for module, node in imports(tree):
-        if module.split(".")[0] == "agentctl":
+        if module.split(".")[0] == "agentctl" and module != "agentctl.__version__":
             yield ".".join(module.split(".")[1:]), node
 
 
 def test_every_module_has_its_place() -> None:
-    assert {place(path) for path in MODULES} == {*ORDER, *ANYTHING_LAZILY, ON_ITS_OWN}
+    assert {place(path) for path in MODULES} == {*ROOMS, *ANYTHING_LAZILY, ON_ITS_OWN}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=label)
@@ -137,22 +101,109 @@ def test_imports_only_go_to_the_right(path: Path) -> None:
         assert not at_once, "imports of ours belong into the functions that need them"
         return
     for module, node in ours(TREES[path]):
-        target = module.split(".")[0]
+        target = room(module)
         where = f"line {node.lineno}: {me} imports {module}"
         if me == ON_ITS_OWN or target == ON_ITS_OWN:
             assert target == me, where
         else:
-            assert target in ORDER, where
-            assert ORDER.index(target) <= ORDER.index(me), where
+            assert target in ROOMS, where
+            assert ROOMS.index(target) <= ROOMS.index(me), where
+
+
+# Start-up tricks
+
+
+def private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every private module of CPython that is imported, and every private name of a public module."""
+    public = {name for name, node in imports(tree) if isinstance(node, ast.Import)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if is_private(alias.name))
+        elif isinstance(node, ast.ImportFrom) and room(node.module or "") != "agentctl":
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, name) for name in names if is_private(name))
+        elif (
+            isinstance(node, ast.Call)
+            and node.args
+            and ast.unparse(node.func).endswith(("__import__", "import_module"))
+        ):
+            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            if isinstance(name, str) and is_private(name):
+                yield node.lineno, name
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in public and is_private(node.attr):
+            yield node.lineno, ast.unparse(node)
+
+
+def is_private(name: str) -> bool:
+    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+
+
+OPEN_TO_ALL = {"os._exit"}  # public in spite of its name; what may use it is for a reader to judge
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if place(path) != "fast"], ids=label)
+def test_nothing_private_of_python_is_used_outside_fast(path: Path) -> None:
+    assert [found for found in private_names(TREES[path]) if found[1] not in OPEN_TO_ALL] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import _json", ["_json"]),
+        ("def f():\n    from _thread import get_ident", ["_thread.get_ident"]),
+        ("if TYPE_CHECKING:\n    import _sqlite3 as sqlite3", ["_sqlite3"]),
+        ("from functools import _lru_cache_wrapper", ["functools._lru_cache_wrapper"]),
+        ("import re._parser", ["re._parser"]),
+        ("import sys\nsys._getframe()", ["sys._getframe"]),
+        ("__import__('_json')", ["_json"]),
+        ("importlib.import_module('_json')", ["_json"]),
+        ("from __future__ import annotations\nimport json\njson.loads('{}')\nself._json = 1\n__import__(name)", []),
+        ("from agentctl.fast.value import Value\nimport os\nos.path._x\nvalue._replace(a=1)", []),
+    ],
+)
+def test_what_counts_as_private(code: str, found: list[str]) -> None:
+    assert [name for _, name in private_names(ast.parse(code))] == found
+
+
+FAST = [path for path in MODULES if place(path) == "fast"]
+TRICKS = [path for path in FAST if path.name != "__init__.py"]
+
+
+def test_fast_knows_nothing_of_agentctl() -> None:
+    """So that each trick can be read, tested and removed by itself."""
+    for path in FAST:
+        assert {room(module) for module, _ in ours(TREES[path])} <= {"errors", "fast"}, label(path)
+
+
+def test_every_trick_says_what_it_stands_for_and_is_tested_and_explained() -> None:
+    page = (PACKAGE / "fast" / "README.md").read_text(encoding="utf-8")
+    assert len(TRICKS) > 1
+    for path in TRICKS:
+        assert (ast.get_docstring(TREES[path]) or "").startswith("Stands for "), label(path)
+        assert (Path(__file__).parent / "fast" / f"test_{path.name}").exists(), label(path)
+        assert f"| `{path.name}` |" in page, label(path)
+    assert page.count("\n| `") == len(TRICKS), "the page explains what there is, and nothing else"
 
 
 PURE = {
-    "usage.py": {"agentctl.model", "agentctl.usage_sums", "collections.abc"},
-    "world.py": {"agentctl.model", "agentctl.processes"},
-    "findings.py": {"agentctl.model", "agentctl.processes", "agentctl.world", "collections.abc"},
-    "judge.py": {"agentctl.findings", "agentctl.model", "agentctl.processes", "agentctl.world", "collections.abc"},
+    "usage/report.py": {"agentctl.model", "agentctl.usage.sums", "collections.abc"},
+    "query/world.py": {"agentctl.launches.written", "agentctl.model", "agentctl.kernel.processes", "collections.abc"},
+    "query/present.py": {"agentctl.model", "agentctl.kernel.processes", "agentctl.query.world"},
+    "query/cases.py": {
+        "agentctl.model",
+        "agentctl.kernel.processes",
+        "agentctl.query.world",
+        "collections.abc",
+    },
+    "query/judge.py": {
+        "agentctl.query.cases",
+        "agentctl.query.present",
+        "agentctl.model",
+        "agentctl.query.world",
+        "collections.abc",
+    },
 }
-FOR_THE_TYPE_CHECKER = {"agentctl.processes", "agentctl.usage_sums"}
+FOR_THE_TYPE_CHECKER = {"agentctl.kernel.processes", "agentctl.usage.sums"}
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -209,12 +260,6 @@ def test_no_agent_is_named_outside_agents(path: Path) -> None:
 )
 def test_what_counts_as_a_name(word: str, named: bool) -> None:
     assert bool(AGENT_NAMES.search(word)) == named
-
-
-def test_files_stay_short() -> None:
-    tests = [path for path in Path(__file__).parent.rglob("*.py") if FIXTURES not in path.parents]
-    long = {path.name: count for path in [*MODULES, *tests] if (count := len(path.read_text().splitlines())) > 500}
-    assert long == {}
 
 
 # The public face
@@ -320,7 +365,7 @@ sys.exit(97 if broken else code)
 """
 LIST = 'from agentctl.cli import run; code = run(["list", "-a", "--since", "all", "--tree", "--json"])'
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+linux_only = pytest.mark.linux
 
 
 def guarded(home: Home, action: str) -> subprocess.CompletedProcess[str]:
@@ -361,7 +406,7 @@ def test_the_commonest_commands_import_nothing_heavy(home: Home, tmp_path: Path,
     home.wait_for_status(id, "busy")
     words = [verb] if verb == "list" else [verb, id]
     found = modules_after("from agentctl.cli import run; assert run(sys.argv[1:]) == 0", *words, env=home.env)
-    assert "agentctl.processes.linux" in found
+    assert "agentctl.kernel.linux" in found
     own = {"functools"} if "_sqlite3" in found else set()  # that module imports it itself
     assert not found & PASSED_OVER - own
     assert ("_sqlite3" in found) == (verb != "list")  # nobody lives there: a list does not open that store

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -12,18 +13,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl import private, roots
 from agentctl.cli import output
 from agentctl.errors import Refused
-from agentctl.redaction import holds_secret, redact_text
-from agentctl.stores import is_session_id
-from tests.launch_home import LONG, Home
+from agentctl.files import private
+from agentctl.files.bounded import is_session_id
+from agentctl.files.redaction import holds_secret, redact, redact_text
+from agentctl.query import remembered
+from tests.support.launch_home import LONG, Home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="launching needs Linux")
+linux_only = pytest.mark.linux
 KEY = "sk-ant-api03-0123456789abcdefghij"
 PLAIN_SECRET = "hunter2-correct-horse"
 
@@ -81,26 +83,48 @@ def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path, monkeypatch: pytes
     assert folder.is_file() or stat.S_IMODE(folder.stat().st_mode) == (0o777 if who == "written by others" else 0o700)
 
 
-def test_a_cache_of_others_names_no_store(tmp_path: Path) -> None:
-    env = {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    roots.remember({"demo": ["/somewhere"]}, env)
-    assert roots.recall(env) == {"demo": ["/somewhere"]}
-    (tmp_path / "agentctl").chmod(0o777)
-    assert roots.recall(env) == {}
+@linux_only
+@pytest.mark.parametrize("words", [("launch", "demo", "-p", "x"), ("lock", ".")])
+def test_a_folder_of_the_persons_own_is_not_closed_to_others(home: Home, words: tuple[str, ...]) -> None:
+    """AGENTCTL_HOME names a folder with other files by mistake."""
+    home.state.mkdir(exist_ok=True)
+    home.state.chmod(0o755)
+    (home.state / "thesis.tex").touch()
+    done = home.agentctl(*words)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "it has other files (thesis.tex)" in done.stderr
+    assert stat.S_IMODE(home.state.stat().st_mode) == 0o755
+    (home.state / "thesis.tex").unlink()
+    (home.state / "locks").mkdir()  # ours, as it comes from a backup
+    assert home.agentctl(*words).returncode == 0
+    assert stat.S_IMODE(home.state.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("folder", ["agentctl", "agentctl/stores"])
+def test_a_state_folder_of_others_names_no_store(tmp_path: Path, folder: str) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    assert remembered.remember({"demo": ["/somewhere"]}, env) == ()
+    assert remembered.recall(env).roots == {"demo": ["/somewhere"]}
+    (tmp_path / folder).chmod(0o777)
+    memory = remembered.recall(env)
+    assert memory.roots == {}
+    assert "others can write to it" in memory.problems[0].problem
 
 
 # Links
 
 
-def test_a_link_in_the_cache_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    env = {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    victim, cache = tmp_path / "victim", tmp_path / "agentctl"
-    victim.write_text("precious")
-    cache.mkdir(0o700)
-    (cache / roots.REMEMBERED).symlink_to(victim)
-    roots.remember({"demo": ["/somewhere"]}, env)
-    assert victim.read_text() == "precious"
-    assert json.loads((cache / roots.REMEMBERED).read_text()) == {"demo": ["/somewhere"]}
+@pytest.mark.parametrize("text", ["precious", "{}"])
+def test_a_link_in_the_list_of_stores_is_never_written_through(tmp_path: Path, text: str) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    victim, folder = tmp_path / "victim", tmp_path / "agentctl" / "stores"
+    victim.write_text(text)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / remembered.NAME).symlink_to(victim)
+    told = remembered.remember({"demo": ["/somewhere"]}, env)
+    assert victim.read_text() == text
+    written = json.loads((folder / remembered.NAME).read_text()) if not told else None
+    assert written == (None if text == "precious" else {"demo": ["/somewhere"]})
 
 
 @linux_only
@@ -169,16 +193,76 @@ def test_a_hook_with_a_key_is_not_kept(home: Home, name: str, command: str) -> N
         ("API_TOKEN=abc notify", True),
         (f"notify {KEY}", True),
         ("make monkey=1 && echo done", False),
+        ("PGPASSWORD=hunter2 psql -c 'select 1'", True),
+        ("PGPASSWORD=$PW psql", False),
+        ("MYSQL_PWD=hunter2 mysql", True),
+        ("DB_PASS=hunter2 notify", True),
+        ("curl -u me:hunter2 https://host/x", True),
+        ("curl --user 'me:hunter2' https://host/x", True),
+        ('curl -u "$USER:$PW" https://host/x', False),
+        ("curl -u me:$PW https://host/x", False),
+        ("curl https://host/x | sort -u a:b", False),
+        ("sshpass -p hunter2 ssh host", True),
+        ("sshpass -phunter2 ssh host", True),
+        ('sshpass -p "$PW" ssh host', False),
+        ("sshpass -e ssh host", False),
+        ("mysql -phunter2 db", True),
+        ("mysql -p db", False),
+        ("redis-cli -a hunter2 ping", True),
+        ("mkdir -p here && curl -sS x", False),
     ],
 )
 def test_what_a_key_in_a_hook_is(command: str, secret: bool) -> None:
     assert holds_secret(command) == secret
 
 
+@pytest.mark.parametrize("kept", [redact_text, lambda text: " ".join(redact(["x", *shlex.split(text)]))])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x --env=GITHUB_TOKEN=s3cretvalue99",
+        """x --settings '{"env":{"ANTHROPIC_AUTH_TOKEN":"s3cretvalue99"}}'""",
+        """x -c 'p.set={OPENAI_API_KEY="s3cretvalue99"}'""",
+        "curl -H x-api-key:s3cretvalue99 h",
+        "curl -H 'Authorization: token s3cretvalue99' h",
+        "curl 'https://h/?a=b&token=s3cretvalue99'",
+        "curl https://u:p@s3cretvalue99@h/",
+        "ntfy publish --token s3cretvalue99 x",
+        "x --pass s3cretvalue99",
+        "export FOO_TOKEN=s3cretvalue99; x",
+        "PASSWORD='s3 cretvalue99' x",
+        """curl -d '{"token": "s3cretvalue99"}' h""",
+        "curl https://hooks.slack.com/services/T00000000/B00000000/s3cretvalue99",
+        "curl https://api.telegram.org/bot123456:AAs3cretvalue99s3cretvalue99s3cre/sendMessage",
+        "curl https://discord.com/api/webhooks/123456/s3cretvalue99",
+    ],
+)
+def test_one_recogniser_for_hooks_texts_and_arguments(command: str, kept: Callable[[str], str]) -> None:
+    assert holds_secret(command)
+    assert "cretvalue99" not in kept(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "notify --token $TOKEN",
+        "gh auth login --with-token < file",
+        "curl -H 'Authorization: token $TOKEN' h",
+        "curl -H 'x-api-key: $KEY' h",
+        "curl https://h/?token=$TOKEN",
+        "curl https://hooks.slack.com/services/$SLACK",
+        "sort --key 2 max_tokens=100 x.md",
+        "echo the token: whatever",
+    ],
+)
+def test_a_variable_that_holds_a_key_is_none(command: str) -> None:
+    assert not holds_secret(command)
+
+
 def test_evidence_has_no_keys(home: Home) -> None:
     """A pending command is what a session waits for: the person has to see it, but for the key."""
     done = subprocess.Popen(
-        [sys.executable, "-m", "agentctl.demo", "-p", f"[[ask:curl -H 'Authorization: Bearer {KEY}' example]]"],
+        [sys.executable, "-m", "agentctl.demo_agent", "-p", f"[[ask:curl -H 'Authorization: Bearer {KEY}' example]]"],
         env=home.env,
         cwd=home.work,
         stdin=subprocess.PIPE,
@@ -202,6 +286,43 @@ def test_evidence_has_no_keys(home: Home) -> None:
 def test_most_texts_are_not_looked_at_twice() -> None:
     assert redact_text("an ordinary line") == "an ordinary line"
     assert redact_text(f"KEY {KEY.upper().replace('SK', 'sk')}").startswith("KEY sk-[redacted]")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk_live_0123456789abcdef",
+        "rk_test_0123456789abcdef",
+        "xai-0123456789abcdef",
+        "gsk_0123456789abcdef",
+        "dop_v1_0123456789abcdef",
+        "SG.0123456789abcdefghijkl.0123456789abcdefghijklmnopqrstuvwxyz0123456",
+        "glsa_0123456789abcdef",
+        "hvs.0123456789abcdef",
+        "AKIA0123456789ABCDEF",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq",  # cut off
+        "PGPASSWORD=0123456789",
+        "curl -u me:0123456789 x",
+    ],
+)
+def test_keys_are_taken_out_of_what_is_kept(key: str) -> None:
+    told = redact_text(f"use {key}")
+    assert "[redacted]" in told
+    assert not any(part in told for part in ("0123456789", "b3Blbn", "MIIEv"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see msg.0123456789abcdefgh",
+        "risk_management_is_hard",
+        "a task-list-of-mine",
+        "-----BEGIN CERTIFICATE-----\nMIIE",
+    ],
+)
+def test_ordinary_words_are_left(text: str) -> None:
+    assert redact_text(text) == text
 
 
 # Names

@@ -1,4 +1,4 @@
-"""agentctl: supervise every coding agent on a machine.
+"""agentctl: supervise the coding agents of your user account and your HOME.
 
     import agentctl
 
@@ -32,16 +32,16 @@ def list_sessions(
 
     `agents`: only these (names or aliases). `subagents`: the sub-agents of what is shown, too.
     """
-    from agentctl.sessions import Scope, query
+    from agentctl.query.sessions import Scope, query
 
     return query(Scope(agents=tuple(agents) if agents is not None else None, since=ended_since, children=subagents))
 
 
 def get_session(id: str) -> Session:
     """The session of this id, or of this unique beginning of one. Raises agentctl.errors.NotFound."""
-    from agentctl.sessions import one
+    from agentctl.query.sessions import query_session
 
-    return one(id).sessions[0]
+    return query_session(id).sessions[0]
 
 
 def __getattr__(name: str) -> object:

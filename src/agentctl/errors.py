@@ -1,22 +1,35 @@
-"""Everything agentctl can fail with, one exit code each.
+"""The errors of agentctl, each with its exit code.
 
 AgentctlError            1  something failed
 ├── LaunchFailed         1  an agent could not be started
-├── UsageError           2  the command was not understood
-├── NotFound             3  no such session
-│   └── Ambiguous        3  several sessions begin like this
+├── AgentFault           1  the module of an agent failed: nothing is known about its sessions
+├── MissingProgram       1  an agent, or a program that agentctl needs, is not installed
+├── UsageError           2  the command line or the configuration is wrong
+├── NotFound             3  no such session, and everything could be read
+│   └── Ambiguous        3  several sessions match
 ├── TimedOut           124  it did not happen in time
-├── Refused              4  a lock, or an identity that could not be proved
-├── TruthUnavailable     5  the answer cannot be known (--strict, wait on an unknown, a text that may have arrived)
-├── Interrupted        130  somebody pressed Ctrl-C before it was done
-└── NoSessionYet         0  an agent waits for a person before it begins a session; it is left running
+├── Refused              4  a lock forbids it, or an identity could not be proved
+├── TruthUnavailable     5  agentctl cannot know (--strict, wait on an unknown, a text that may have arrived, something
+│                           that was not found while not everything could be read)
+├── Interrupted        130  the user pressed Ctrl-C
+└── NoSessionYet         0  the agent waits for a person before it begins a session; it is left running
 
-A message names the path or the pid and ends with what to do next.
+A message is one line: it names the path or the pid, says what is wrong, and ends with what to do next.
 """
 
 from __future__ import annotations
 
+import os
+
 SHOWN = 20
+
+
+def show_traceback(error: BaseException) -> None:
+    """With AGENTCTL_DEBUG=1, print where an error comes from on stderr. The answer stays the same."""
+    if os.environ.get("AGENTCTL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
 
 
 class AgentctlError(Exception):
@@ -24,7 +37,7 @@ class AgentctlError(Exception):
 
 
 class LaunchFailed(AgentctlError):
-    """`errno` and `step` as the runner told them. No agent runs, unless `perhaps`: nobody could be asked any more."""
+    """`errno` and `step` come from the runner. No agent runs, unless `perhaps`: the runner did not answer."""
 
     def __init__(
         self,
@@ -42,6 +55,19 @@ class LaunchFailed(AgentctlError):
         super().__init__(why)
 
 
+class AgentFault(AgentctlError):
+    """`part` of an agent's package failed; `why` says so without the agent's name."""
+
+    def __init__(self, agent: str, part: str, error: Exception) -> None:
+        self.agent = agent
+        self.why = f"its {part} failed: {type(error).__name__}: {error}"
+        super().__init__(f"{agent}: {self.why}")
+
+
+class MissingProgram(AgentctlError):
+    pass
+
+
 class UsageError(AgentctlError):
     exit_code = 2
 
@@ -51,12 +77,15 @@ class NotFound(AgentctlError):
 
 
 class Ambiguous(NotFound):
-    def __init__(self, prefix: str, candidates: list[str]) -> None:
+    def __init__(self, prefix: str, candidates: list[str], *, what: str = "") -> None:
         self.candidates = candidates
         shown = "\n".join(f"  {candidate}" for candidate in candidates[:SHOWN])
         if len(candidates) > SHOWN:
             shown += f"\n  and {len(candidates) - SHOWN} more"
-        super().__init__(f"{prefix!r} is the beginning of {len(candidates)} session ids; use more of it:\n{shown}")
+        if what:
+            super().__init__(f"{what} {prefix!r} is on {len(candidates)} sessions; give one of these ids:\n{shown}")
+        else:
+            super().__init__(f"{len(candidates)} session ids begin with {prefix!r}; give more of the id:\n{shown}")
 
 
 class Refused(AgentctlError):
@@ -81,3 +110,14 @@ class NoSessionYet(AgentctlError):
     def __init__(self, why: str, launch_id: str) -> None:
         self.launch_id = launch_id
         super().__init__(why)
+
+
+def remedy(error: OSError) -> str:
+    """Return what a person can do about a file that cannot be written."""
+    import errno
+
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "make room there"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "make it writable for you"
+    return "look at what is there"

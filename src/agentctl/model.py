@@ -5,12 +5,14 @@ A session is never stored: these values live for one query and are thrown away.
 
 from __future__ import annotations
 
-from agentctl.values import Value as Value
+from agentctl.fast.value import Value as Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
+    from collections.abc import Mapping
+    from typing import Any, Self, TypeVar
+
+    Member = TypeVar("Member")
 
 # The words of the two axes and the word for people. Plain strings, so that JSON and Python agree.
 ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
@@ -26,8 +28,10 @@ STATUS_WORDS = ("waiting", "running", "idle", "alive", "unknown", "failed", "sto
 
 # What a process is to its agent. Only an agent, or a spare that its daemon's roster names, can be on a session.
 AGENT, WRAPPER, CLIENT, DAEMON, SPARE, HELPER = "agent", "wrapper", "client", "daemon", "spare", "helper"
+STRANGER = "stranger"  # no agent recognises it, and it may be one all the same: it only stands against a firm end
 
 EXACT, SOLE = "exact", "sole"
+ELSEWHERE = "@"  # between the boot and the PID namespace of a key that was recorded in another one
 
 
 class ProcessKey(tuple[str, int, int]):
@@ -35,6 +39,9 @@ class ProcessKey(tuple[str, int, int]):
 
     `start` is field 22 of /proc/<pid>/stat on Linux (clock ticks after boot), microseconds elsewhere.
     Not guaranteed: two processes that were given the same pid within one tick (10 ms).
+
+    A pid means something only in its PID namespace. The boot of a key that was recorded in another namespace also names
+    that namespace (`recorded_in`), so no key of our own process table ever equals it.
     """
 
     __slots__ = ()
@@ -54,12 +61,24 @@ class ProcessKey(tuple[str, int, int]):
     def start(self) -> int:
         return self[2]
 
+    @property
+    def namespace(self) -> str | None:
+        """The PID namespace that the key was recorded in, if that is another one than ours."""
+        number = self[0].partition(ELSEWHERE)[2]
+        return f"pid:[{number}]" if number else None
+
+    def recorded_in(self, namespace: str) -> Self:
+        """Return this key as one of another PID namespace: our own process table never judges it."""
+        number = namespace.removeprefix("pid:[").removesuffix("]")
+        number = number if number.isascii() and number.isdigit() else "0"
+        return type(self)(f"{self.boot}{ELSEWHERE}{number}", self.pid, self.start)
+
     def __str__(self) -> str:
         return f"{self.boot}:{self.pid}:{self.start}"
 
     @classmethod
     def parse(cls, text: object) -> Self | None:
-        """The key that str() wrote; None for anything else."""
+        """Return the key that str() wrote; None for anything else."""
         words = text.split(":") if isinstance(text, str) else ()
         if len(words) != 3:
             return None
@@ -89,7 +108,7 @@ class Process(Value):
 
 
 class Details(Value):
-    """What is read only of candidates. None = could not be read, which is never the same as empty."""
+    """What is read of a process that may be an agent's. None = could not be read, which is never the same as empty."""
 
     argv: tuple[str, ...] | None = None
     exe: str | None = None
@@ -97,6 +116,7 @@ class Details(Value):
     env: dict[str, str] | None = None  # only the names that were asked for: environments hold secrets
     uid: int | None = None
     pids: tuple[int, ...] = ()  # its pid in every PID namespace it is in, outermost first
+    directory: tuple[int, int] | None = None  # device and inode of its cwd, whatever that is called where it runs
 
 
 class Evidence(Value):
@@ -110,14 +130,38 @@ class Evidence(Value):
 
 
 class Problem(Value):
-    """Something that could not be read. Never an absence, never an end."""
+    """Something that could not be read. It never stands for an absence or an end."""
 
     agent: str
     problem: str
     path: str | None = None
 
 
+# What a gap can hide, and so which answers it blocks.
+HOLDERS = "holders"  # who is on which session: no missing process proves anything in this store
+SESSIONS = "sessions"  # the sessions below a folder: one that was not found may be there
+RECORD = "record"  # what one session's own files say
+DETAIL = "detail"  # what decides nothing: a title, a file of a process that has ended
+
+
+class Gap(Value):
+    """What a reader could not read. It is a value, never an empty answer: it is told as a problem, and it blocks the
+    answers that it can hide. If the whole store cannot be read, `Reading.unread` says so."""
+
+    agent: str
+    why: str
+    path: str
+    hides: str  # HOLDERS, SESSIONS, RECORD or DETAIL
+    session: str | None = None  # the one session that it concerns; None: any may be concerned
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(self.agent, self.why, self.path)
+
+
 class Tokens(Value):
+    """Token counts of a session or a call. None = the agent does not say."""
+
     input: int | None = None
     output: int | None = None
     cache_read: int | None = None
@@ -159,7 +203,7 @@ class Record(Value):
     pending: str | None = None  # what an unanswered tool call would do: shown when the session waits
     pending_tool: str | None = None
     pending_id: str | None = None
-    ending: str | None = None  # what the store tells about how it ended; only of use once its process is gone
+    ending: str | None = None  # what the store says about how it ended; it counts only once its process is gone
     inferred: bool = False
     path: str | None = None
     cwd: str | None = None
@@ -178,9 +222,17 @@ class Record(Value):
     # When it was last written, by its own rows: its file is shared with other sessions. None = its file says.
     written_at: float | None = None
     fresh: bool = False  # written after the process table was read: its writer may be in no table yet
-    # (when it was written in ns, size) of its file, where that was looked up with it and not later. None: not yet.
+    # (when it was written in ns, size) of its file, if the store looked that up together with the record.
     stamp: tuple[int, int] | None = None
     evidence: tuple[Evidence, ...] = ()
+
+
+class Showing(Value):
+    """A live process whose screen shows a session that another process holds: the agent's own daemon."""
+
+    key: ProcessKey
+    strength: str = EXACT  # SOLE: inferred
+    why: str = ""
 
 
 class Link(Value):
@@ -205,6 +257,13 @@ class Link(Value):
     inferred: bool = False
     doubt: str | None = None  # two states look alike at this moment: look again before answering
     evidence: tuple[Evidence, ...] = ()
+    noted: bool = False  # a file says so, which can be copied or outlive what it says; the kernel does not
+    left: str | None = None  # why its process, which lives, is not on this session any more
+    since: float | None = None  # when it began to do what it does, by its store
+    doing: str | None = None  # the tool that runs, or the prompt that it works on, by its store
+    screens: tuple[Showing, ...] = ()  # the clients of this process that show the session; the first one is proved best
+    cwd: str | None = None  # of the session, by the process itself: its own directory may be another one
+    began: float | None = None  # when the session began, if there is no record of it yet
 
 
 class Claim(Value):
@@ -220,6 +279,10 @@ class Claim(Value):
     shown: bool = True  # of this HOME: an unattached line if nothing explains it
     cwd: str | None = None
     why: str = ""
+    proof: bool = False  # of a stranger: a file of the store is open in it
+    says_so: bool = False  # of a stranger: its arguments say that it is this agent
+    lost: bool = False  # it has a store that cannot be found
+    shows: frozenset[str] = frozenset()  # sessions that a person may have open on its screen, without a trace of it
 
 
 class Supervisor(Value):
@@ -233,18 +296,31 @@ class Supervisor(Value):
 
 
 class StoreView(Value):
+    """A store as the judge sees it."""
+
     agent: str
     root: str
     incomplete: str | None = None  # why a missing process proves nothing here
     unread: str | None = None  # why nothing could be read
+    unseen: tuple[tuple[str, str], ...] = ()  # sessions for which alone a missing process proves nothing, and why
+
+
+class Launcher(Value):
+    """Who started a launch, as far as that was known then."""
+
+    process: ProcessKey | None = None  # of the agent that did, else of what ran the command
+    agent: str | None = None
+    session: str | None = None  # of that agent; None: a person, or no session that was known
+    launch: str | None = None  # the launch that it descends from itself
+    depth: int = 0  # how many launches and agents are above it; 0: a person started it
 
 
 class Launch(Value):
-    """What only the launcher knew, as it was written before the agent started. It never says whether that lives."""
+    """What only the launcher knew, written down before the agent started. It never says whether the agent lives."""
 
     id: str
     agent: str
-    argv: tuple[str, ...]  # known patterns of keys are taken out
+    argv: tuple[str, ...]  # without what looks like a secret key
     env_names: tuple[str, ...]  # never the values
     cwd: str
     runner: ProcessKey
@@ -257,44 +333,15 @@ class Launch(Value):
     group: str | None = None
     spec: str | None = None
     hooks: tuple[tuple[str, str], ...] = ()
-    worktree: str | None = None  # that was made for it, with this branch
+    worktree: str | None = None  # the one that we made for it, with this branch
     branch: str | None = None
     base: str | None = None  # the commit that it began with
     repository: str | None = None  # its git folder
     slot: str | None = None  # its name in its group
-    session_id: str | None = None  # where it was chosen by us; of a screen also the one that it began with
+    session_id: str | None = None  # if we chose it; for a launch in a terminal also the one that it began with
     time_limit: float | None = None
     path: str | None = None
-
-
-class Written:
-    """A launch whose record is whole, and is taken apart only where it matters: every command reads hundreds of them,
-    and most are of no session that is asked for."""
-
-    def __init__(
-        self,
-        agent: str,
-        child: ProcessKey,
-        path: str,
-        session_id: str | None,
-        told_by: str,
-        one_shot: bool,
-        take_apart: Callable[[], Launch],
-    ) -> None:
-        self.agent = agent
-        self.child = child
-        self.path = path
-        self.session_id = session_id
-        self.told_by = told_by  # the file that its session was looked for in last
-        self.one_shot = one_shot
-        self._take_apart = take_apart
-        self._launch: Launch | None = None
-
-    @property
-    def launch(self) -> Launch:
-        if self._launch is None:
-            self._launch = self._take_apart()
-        return self._launch
+    launcher: Launcher | None = None  # None: the record does not say
 
 
 class Exit(Value):
@@ -309,6 +356,7 @@ class Exit(Value):
     error: str | None = None  # why the agent was never executed
     cpu_seconds: float | None = None
     max_rss: int | None = None  # KiB
+    time_limit: float | None = None  # seconds: the limit of the launch, if it was over before this end
 
 
 class Session(Value):
@@ -339,6 +387,7 @@ class Session(Value):
     ended_at: float | None = None
     exit_code: int | None = None
     signal: str | None = None
+    timed_out: bool = False  # the time limit of its launch was over, and its runner stopped it
     tokens: Tokens | None = None
     cost_usd: float | None = None
     parent: str | None = None
@@ -355,20 +404,44 @@ class Session(Value):
     rejected: tuple[str, ...] = ()
     store: str | None = None
     path: str | None = None
+    may_be_open_in: tuple[int, ...] = ()  # pids: no process is proved to be on it, and these may be, or may show it
+    doing: str | None = None  # of a live session: the tool that runs, the prompt that it works on, ...
+    status_since: float | None = None  # by its store: the turn was begun, a person was asked, the turn ended
+    # The clients of a daemon that show it, each with pid, key, link and tty; the first one is proved best.
+    screens: tuple[dict[str, Any], ...] = ()
 
 
 class Unattached(Value):
-    """A live process that an agent claims and no session explains: shown, never dropped, never made a session."""
+    """A live process that an agent claims and no session explains. It is shown, never dropped, never made a session."""
 
     agent: str
-    pid: int
+    pid: int | None  # None: a launch of another PID namespace, which we cannot see
     cwd: str | None
     why: str
     candidates: tuple[str, ...] = ()
     launch_id: str | None = None
+    lost: bool = False  # its store cannot be found: nobody knows what it does
+
+
+class Elsewhere(Value):
+    """A live process of an agent that works for another HOME or another user: its sessions are not looked for."""
+
+    agent: str
+    pid: int
+
+
+class Left(Value):
+    """A live process that a tool of a killed session started."""
+
+    pid: int
+    comm: str
+    agent: str | None = None  # None: of the session that was asked for
+    session: str | None = None
 
 
 class Judgement(Value):
+    """What the judge returns: every session, and the live processes that no session explains."""
+
     sessions: tuple[Session, ...]
     unattached: tuple[Unattached, ...]
 
@@ -380,18 +453,29 @@ class Answer(Value):
     unattached: tuple[Unattached, ...]
     problems: tuple[Problem, ...]
     looked_at: tuple[str, ...] = ()  # every source consulted, for `why`
+    not_shown: tuple[Elsewhere, ...] = ()
+    tools_left: tuple[Left, ...] = ()  # asked for one session that was killed in mid-turn
 
 
 def status_word(process: str, turn: str) -> str:
-    """The one word for people, from the two axes (docs/architecture.md has the table)."""
+    """Return the one word for people, from the two axes (README.md has the table)."""
     if process == ALIVE:
         return ALIVE_WORDS.get(turn, "alive")
     return GONE_WORDS.get(turn, "unknown") if process == GONE else "unknown"
 
 
 def terminal_of(tty: int) -> dict[str, str | None] | None:
-    """The terminal of a process, from the device number in its row."""
+    """Return the terminal of a process, from the device number in its row."""
     major, minor = (tty >> 8) & 0xFFF, (tty & 0xFF) | ((tty >> 12) & 0xFFF00)
     if 136 <= major <= 143:
         return {"tty": f"/dev/pts/{minor + (major - 136) * 256}", "tmux": None}
     return {"tty": f"/dev/tty{minor}", "tmux": None} if major == 4 and minor < 64 else None
+
+
+def top_of(member: Member, parents: Mapping[Member, Member]) -> Member:
+    """Return who is at the top of the line above a member; in a circle, the first that comes twice."""
+    seen: set[Member] = set()
+    while member in parents and member not in seen:
+        seen.add(member)
+        member = parents[member]
+    return member

@@ -14,9 +14,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests import agents
 from tests.fuzz import campaign, memory
+from tests.fuzz.agent import Result
 from tests.fuzz.asking import Asked
-from tests.fuzz.targets import TARGETS, Result
+from tests.fuzz.targets import TARGETS
 
 PATIENCE = 90.0  # seconds for one case, whatever else this machine does: then it hangs
 WORKERS = 2
@@ -83,6 +85,8 @@ def main(words: list[str]) -> int:
             done, crashes = tally.cases.total(), tally.crashes.total()
             print(f"\r{done}/{args.n} cases, {crashes} crashes ", end="", file=sys.stderr, flush=True)
     print(f"\r{tally.table()}")
+    if left_out := agents.not_covered_line("fuzz"):
+        print(left_out)
     for kind, cases in sorted(tally.kinds.items(), key=lambda item: -len(item[1])):
         print(f"\n{len(cases)} x {kind}\n  {' '.join(cases[:SHOWN])}")
     failed = tally.crashes.total() > 0

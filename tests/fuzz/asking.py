@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import agentctl
-from agentctl import claims, cli, processes, readings, sessions, stores, waiting
+from agentctl import cli, wait
 from agentctl.agents import load_control
+from agentctl.agents.recipes import Task
 from agentctl.errors import AgentctlError
-from agentctl.recipes import Task
+from agentctl.fast.threads import Event
+from agentctl.files import bounded
+from agentctl.kernel import processes, stall_guard
+from agentctl.query import sessions
 from tests.fuzz import oracle
 from tests.fuzz.guard import GUARD, Forbidden
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
-    from agentctl.processes import Processes
+    from agentctl.kernel.processes import Processes
 
 EVERYTHING = ("list", "-a", "--since", "all", "--tree")
 ABOUT_ALL = (EVERYTHING, ("list",), ("list", "--json"), ("locks",), ("agents",))
@@ -61,19 +65,20 @@ class Asker:
         self.stalled = False
 
     def ask(self, *, our_files: bool = False) -> Asked:
-        allowed = [self._env["XDG_CACHE_HOME"]] + ([self._env["AGENTCTL_HOME"]] if our_files else [])
+        home = self._env["AGENTCTL_HOME"]
+        # Also a question notes which store a live agent names.
+        allowed = [self._env["XDG_CACHE_HOME"], home if our_files else os.path.join(home, "stores")]
         with ExitStack() as stack:
             stack.enter_context(mock.patch.dict(os.environ, self._env, clear=True))
-            stack.enter_context(mock.patch.object(readings, "guarded", self._spy(readings.guarded)))
-            stack.enter_context(mock.patch.object(readings, "STALL", PATIENCE))
+            stack.enter_context(mock.patch.object(stall_guard, "guarded", self._spy(stall_guard.guarded)))
+            stack.enter_context(mock.patch.object(stall_guard, "STALL", PATIENCE))
             if self._rng.random() > THREADED:
-                for module in (readings, sessions, claims):
-                    stack.enter_context(mock.patch.object(module, "in_parallel", one_by_one))
+                stack.enter_context(mock.patch.object(stall_guard, "in_parallel", one_by_one))
             stack.enter_context(mock.patch.object(sessions, "SECOND_LOOK", 0.0))
-            stack.enter_context(mock.patch.object(stores, "TORN_PAUSE", 0.0))
+            stack.enter_context(mock.patch.object(bounded, "TORN_PAUSE", 0.0))
             stack.enter_context(mock.patch.object(sys, "unraisablehook", self._note_thread))
             tempfile.gettempdir()  # finds out where it can write, once in a process
-            broken = stack.enter_context(GUARD.watch(*allowed, locks=our_files))
+            broken = stack.enter_context(GUARD.watch(*allowed, locks=our_files, made=home))
             try:
                 self._ask(our_files)
             except Forbidden:
@@ -109,7 +114,7 @@ class Asker:
         """What has no output of its own: the Python names, and what the controls read of a session that goes on."""
         try:
             session = agentctl.get_session(id)
-            waiting.wait([id], timeout=0.0)
+            wait.wait([id], timeout=0.0)
             if resume:
                 load_control(session.agent).start(Task("go on", session.cwd or "/", dict(os.environ), session=session))
         except AgentctlError as error:
@@ -121,7 +126,7 @@ class Asker:
         said = self._command(list(words))
         name = " ".join(words)
         if oracle.SAID_OF_A_FAULT in said.err:
-            self._faults.append(f"agentctl {name}: {self._trace(list(words)) or said.err}")
+            self._faults.append(f"agentctl {name}: {self._trace(list(words))}")
             return {}
         self.failures += [f"agentctl {name!r}: stderr: {why}" for why in oracle.human(said.err)]
         self.stalled = self.stalled or oracle.STALLED in said.err + said.out
@@ -147,19 +152,15 @@ class Asker:
                 code = error.code if isinstance(error.code, int) else 2
         return Said(code, out.getvalue(), err.getvalue())
 
-    def _trace(self, words: list[str]) -> str | None:
+    def _trace(self, words: list[str]) -> str:
         """The same again, to see where it comes from."""
         with mock.patch.dict(os.environ, {"AGENTCTL_DEBUG": "1"}):
-            try:
-                self._command(words)
-            except Exception:  # noqa: BLE001
-                return traceback.format_exc()
-        return None
+            return self._command(words).err
 
     def _spy(self, real: Callable[..., None]) -> Callable[..., None]:
         """A fault of a store's reader is caught there, and shown as a problem of the whole store. Here it is one."""
 
-        def guarded(errand: object, run: Callable[[], None], done: readings.Done) -> None:
+        def guarded(errand: object, run: Callable[[], None], done: Event) -> None:
             def noted() -> None:
                 try:
                     run()
@@ -178,10 +179,12 @@ class Asker:
             self._faults.append("".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)))
 
 
-def one_by_one(jobs: Sequence[tuple[readings.Errand, Callable[[], None]]]) -> None:
+def one_by_one(
+    jobs: Sequence[tuple[stall_guard.Errand, Callable[[], None]]], tell: Callable[[], None] | None = None
+) -> None:
     """What hangs here is the watchdog's."""
     for errand, run in jobs:
-        readings.guarded(errand, run, readings.Done())
+        stall_guard.guarded(errand, run, Event())
 
 
 @contextmanager

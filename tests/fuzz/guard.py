@@ -36,18 +36,21 @@ class Guard:
         self._installed = False
         self._allowed: tuple[str, ...] | None = None
         self._locks = False
+        self._made: str | None = None
         self._harness = threading.local()
         self.broken: list[str] = []
         self.seen: set[str] = set()
 
     @contextmanager
-    def watch(self, *allowed: str, locks: bool = False) -> Iterator[list[str]]:
-        """`allowed`: the folders that may be written to; `locks`: may files be locked?"""
+    def watch(self, *allowed: str, locks: bool = False, made: str | None = None) -> Iterator[list[str]]:
+        """`allowed`: the folders that may be written to, and whose files may be locked; `locks`: may others be locked?
+        `made`: a folder that may be made, and no more."""
         if not self._installed:
             sys.addaudithook(self._hook)
             self._installed = True
         self.broken = []
         self._locks = locks
+        self._made = os.path.realpath(made) if made is not None else None
         with (
             mock.patch.object(signal, "pidfd_send_signal", self._never),
             mock.patch.object(sys, "dont_write_bytecode", True),
@@ -74,13 +77,14 @@ class Guard:
         if self._allowed is None or getattr(self._harness, "on", False):
             return
         self.seen.add(event)
-        bad = event.startswith((*RUNS, *SENDS)) or (event in LOCKS and not self._locks)
+        bad = event.startswith((*RUNS, *SENDS)) or (event in LOCKS and not self._may_lock(words[0]))
         if event == "open":
             bad = isinstance(words[2], int) and bool(words[2] & WRITES) and not self._may_write(words[0])
         elif event.startswith(CHANGES):
             path = words[1] if event.startswith("shutil.copy") else words[0]
             below = words[-1] if event in BELOW and isinstance(words[-1], int) and words[-1] >= 0 else None
-            bad = not self._may_write(path if below is None else os.path.join(f"/proc/self/fd/{below}", path))
+            path = path if below is None else os.path.join(f"/proc/self/fd/{below}", path)
+            bad = not (self._may_write(path) or (event == "os.mkdir" and self._may_make(path)))
         elif event in ("socket.connect", "socket.sendto", "socket.bind"):
             bad = int(words[0].family) != 1 and not (isinstance(words[1], tuple) and words[1][0] == "127.0.0.1")
         elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
@@ -91,6 +95,13 @@ class Guard:
     def _break(self, what: str) -> None:
         self.broken.append(what)
         raise Forbidden(what)
+
+    def _may_make(self, path: str) -> bool:
+        """A folder that may be made, or one above it."""
+        return self._made is not None and f"{self._made}/".startswith(f"{os.path.realpath(path)}/")
+
+    def _may_lock(self, fd: int) -> bool:
+        return self._locks or self._may_write(os.readlink(f"/proc/self/fd/{fd}"))
 
     def _may_write(self, path: object) -> bool:
         if isinstance(path, int):

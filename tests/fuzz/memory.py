@@ -12,9 +12,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tests.fuzz import seeds
+from tests.fuzz import agent, seeds
+from tests.fuzz.agent import Big
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,43 +24,9 @@ MB = 1024 * 1024
 GB = 1024 * MB
 MOST = 50 * MB
 PATIENCE = 3600.0
-UUID = "3f2a0000-0000-4000-8000-00000000000a"
-THREAD = "01a1e088-0a83-7532-a8bd-0c9c4bdcef5d"
-
-PROMPT = {"type": "user", "uuid": UUID, "cwd": "/w", "timestamp": seeds.AT, "message": {"content": "do it"}}
-ITEM = {"timestamp": seeds.AT, "type": "response_item", "payload": {"type": "message", "role": "user", "content": []}}
-CALL = {**ITEM, "payload": {"type": "function_call", "call_id": "c", "name": "exec_command", "arguments": "{}"}}
-# A record that every reader of transcripts has to take note of, in each of them.
-USAGE = {
-    "type": "assistant",
-    "uuid": UUID,
-    "parentUuid": UUID[::-1],
-    "message": {"id": "m", "model": "x", "usage": {"input_tokens": 1}},
-}
-
-
-class Big(NamedTuple):
-    """A file that a reader reads; `line` is what it has to do with."""
-
-    path: str
-    line: dict[str, Any]
-    id: str | None = None  # of the session that it is of
-
-
-STATE = "home/state/launches/mi0a1b2cabcd"
+STATE = f"home/state/launches/{seeds.launch_id(0)}"
 FILES = {
-    "claude transcript": Big(f"home/.claude/projects/-w/{UUID}.jsonl", USAGE, UUID),
-    "claude prompts": Big(f"home/.claude/projects/-w/{UUID}.jsonl", PROMPT, UUID),
-    "claude registration": Big("home/.claude/sessions/4711.json", PROMPT),
-    "claude roster": Big("home/.claude/daemon/roster.json", PROMPT),
-    "codex rollout": Big(f"home/.codex/sessions/2026/11/15/rollout-2026-11-15T18-36-49-{THREAD}.jsonl", ITEM, THREAD),
-    "codex calls": Big(f"home/.codex/sessions/2026/11/15/rollout-2026-11-15T18-36-49-{THREAD}.jsonl", CALL, THREAD),
-    "codex names": Big("home/.codex/session_index.jsonl", {"id": THREAD, "thread_name": "n"}),
-    "opencode database": Big("home/data/opencode/opencode.db", {}),
-    "opencode session": Big("home/data/opencode/storage/session/p/ses_1.json", {}, "ses_1"),
-    "opencode message": Big("home/data/opencode/storage/message/ses_1/msg_1.json", {}),
-    "demo events": Big(f"home/data/agentctl-demo/sessions/{UUID}/events.jsonl", seeds.demo_events()[5], UUID),
-    "demo process": Big(f"home/data/agentctl-demo/sessions/{UUID}/process.json", {}),
+    **{name: big for one in agent.every() for name, big in one.big_files.items()},
     "launch record": Big(f"{STATE}/launch.json", {}),
     "exits": Big(f"{STATE}/exits.jsonl", {"exit_code": 0}),
     "output": Big(f"{STATE}/output.log", {"type": "thread.started"}),
@@ -131,9 +98,9 @@ def run(words: tuple[str, ...]) -> str:
 
 def measure(folder: Path, name: str, shape: str, size: int) -> dict[str, Any]:
     """In this process, whose environment has to be that of the folder."""
-    from agentctl import readings
+    from agentctl.kernel import stall_guard
 
-    readings.STALL = 300.0  # it is memory that is measured: all of it is to be read, however slowly
+    stall_guard.STALL = 300.0  # it is memory that is measured: all of it is to be read, however slowly
     big = FILES[name]
     path = folder / big.path
     kept = path.read_bytes() if path.exists() else None
@@ -179,11 +146,9 @@ def measured(size: int, shapes: tuple[str, ...]) -> list[dict[str, Any]]:
     """All readers, in a process and a home of their own."""
     with tempfile.TemporaryDirectory(prefix="agentctl-fuzz-", dir=place()) as name:
         folder = Path(name)
-        seeds.demo_home(folder / "home")
-        (folder / "home" / ".claude").mkdir()
-        (folder / "home" / "data" / "opencode").mkdir()
-        (folder / "home" / "data" / "opencode" / "storage" / "session" / "p").mkdir(parents=True)
-        (folder / "home" / "data" / "opencode" / "storage" / "session" / "p" / "ses_1.json").write_text("{}")
+        seeds.our_home(folder / "home")
+        for one in agent.every():
+            one.prepare(folder / "home")
         env = {**seeds.environment(folder / "home"), "PYTHONPATH": os.pathsep.join(map(str, sys.path[:2]))}
         done = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.memory", name, str(size), *shapes],

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentctl.cli.output import SCHEMA
+from agentctl.kernel.processes import Processes
 from agentctl.model import ALIVE, PROCESS_WORDS, STATUS_WORDS, TURN_WORDS, Session, status_word
-from agentctl.processes import Processes
-from agentctl.world import RULES
+from agentctl.query.world import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,37 +1,31 @@
-"""The kernel's own files, damaged: a /proc that is made by hand, beside the store of an agent whose process it has."""
+"""The kernel's own files, damaged: a /proc that is made by hand, with processes of every agent beside their stores."""
 
 from __future__ import annotations
 
 import os
-import shutil
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from agentctl.agents import opencode_api
-from agentctl.processes import linux
-from tests.fuzz import seeds
+from agentctl.kernel import linux, one_process
+from tests.fuzz import agent, seeds
+from tests.fuzz.agent import Result
 from tests.fuzz.asking import Asked, Asker
+from tests.fuzz.files import others
 from tests.fuzz.trees import Tree, is_plain
-from tests.worlds import FIXTURES
 
 if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from agentctl.processes import Processes
-    from tests.fuzz.targets import Result
+    from agentctl.kernel.processes import Processes
 
-STATE = "running_mid_tool"
+FIRST = 700  # pid of the first process of the first agent
 BOOT = b"42a28f7f-2162-4eec-9f41-11cd1652155b\n"
-# pid: (name, state, parent, flags, start, words)
-PROCESSES = {
+# Beside those of the agents. pid: (name, state, parent, flags, start, words)
+OTHERS = {
     1: ("init", "S", 0, 0x400100, 1, ("/sbin/init",)),
     2: ("kthreadd", "S", 0, 0x208040, 1, ()),
-    700: ("codex", "S", 1, 0x400000, 9000, ("codex", "exec", "--json", "do it")),
-    701: ("bash", "T", 700, 0x400000, 9100, ("bash", "-c", "sleep 9")),
-    702: ("codex", "Z", 1, 0x400000, 9200, ()),
-    703: ("opencode", "S", 1, 0x400000, 9300, ("opencode", "run", "do it")),
-    704: ("a) Z (b", "S", 1, 0x400000, 9400, ("claude",)),
 }
 TCP = b"""\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -39,14 +33,24 @@ TCP = b"""\
 """
 
 
-def make(home: Path, proc: Path) -> None:
-    root = home / "codex_home"
-    shutil.copytree(FIXTURES / "codex" / STATE / "codex_home", root)
-    shutil.copytree(FIXTURES / "opencode" / "running_mid_tool" / "xdg_data", home / "data")
-    log = home / "data" / "opencode" / "log" / "opencode.log"
-    locks = sorted((root / "thread-writer-locks").glob("[!.]*.lock"))
-    env = f"HOME={home}\0CODEX_HOME={root}\0XDG_DATA_HOME={home / 'data'}\0".encode()
-    for pid, (name, state, parent, flags, start, words) in PROCESSES.items():
+def make(home: Path, proc: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the environment that all processes have, and the files that they have open."""
+    processes = dict(OTHERS)
+    env = {"HOME": str(home)}
+    open_files: list[Path] = []
+    held: list[tuple[int, Path]] = []
+    for number, one in enumerate(agent.every()):
+        mine = one.in_proc(home)
+        first = FIRST + 10 * number
+        for pid, (name, state, words) in enumerate(mine.processes, first):
+            processes[pid] = (name, state, 1, 0x400000, 9000 + pid, words)
+        if mine.processes:
+            processes[first + 9] = ("bash", "T", first, 0x400000, 9009 + first, ("bash", "-c", "sleep 9"))
+        env |= mine.env
+        open_files += mine.open_files
+        held += [(first, path) for path in mine.locked]
+    descriptors = dict(zip((3, *range(5, 5 + len(open_files))), open_files, strict=False))
+    for pid, (name, state, parent, flags, start, words) in processes.items():
         folder = proc / str(pid)
         rest = f"{parent} 7 7 34817 7 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 {start} 1000 10 18446744073709551615"
         stat = f"{pid} ({name}) {state} {rest}\n".encode()
@@ -54,48 +58,43 @@ def make(home: Path, proc: Path) -> None:
         seeds.put(folder / "task" / str(pid) / "stat", stat)
         seeds.put(folder / "task" / str(pid + 5000) / "stat", stat.replace(b") Z ", b") S "))
         seeds.put(folder / "cmdline", "".join(word + "\0" for word in words))
-        seeds.put(folder / "environ", env)
+        seeds.put(folder / "environ", "".join(f"{name}={value}\0" for name, value in env.items()))
         uids = "\t".join([str(os.getuid())] * 4)
         seeds.put(folder / "status", f"Name:\t{name}\nUid:\t{uids}\nNSpid:\t{pid}\t{pid + 10}\n")
-        seeds.put(folder / "fdinfo" / "3", f"pos:\t{log.stat().st_size}\nflags:\t0102001\nmnt_id:\t22\n")
+        for fd, path in descriptors.items():
+            seeds.put(folder / "fdinfo" / str(fd), f"pos:\t{path.stat().st_size}\nflags:\t0102001\nmnt_id:\t22\n")
         seeds.put(folder / "net" / "tcp", TCP)
         for link, target in (
-            *(("exe", f"/usr/bin/{name}"), ("cwd", str(home)), ("root", "/"), ("fd/3", str(log))),
-            *(("fd/4", "socket:[4242]"), ("fd/5", str(log.parents[1] / "opencode.db")), ("ns/net", "net:[1]")),
+            *(("exe", f"/usr/bin/{name}"), ("cwd", str(home)), ("root", "/"), ("ns/net", "net:[1]")),
+            *(("fd/4", "socket:[4242]"), *((f"fd/{fd}", str(path)) for fd, path in descriptors.items())),
         ):
             (folder / link).parent.mkdir(exist_ok=True)
             (folder / link).symlink_to(target)
-    held = "".join(
-        f"{number}: FLOCK  ADVISORY  WRITE 700 00:63:{path.stat().st_ino} 0 EOF\n" for number, path in enumerate(locks)
+    locks = "".join(
+        f"{number}: FLOCK  ADVISORY  WRITE {pid} 00:63:{path.stat().st_ino} 0 EOF\n"
+        for number, (pid, path) in enumerate(held)
     )
-    seeds.put(proc / "locks", held + "9: -> FLOCK  ADVISORY  WRITE 701 00:63:12 0 EOF\n")
+    seeds.put(proc / "locks", locks + f"9: -> FLOCK  ADVISORY  WRITE {FIRST + 1} 00:63:12 0 EOF\n")
     mounts = "22 1 0:99 / / rw,relatime shared:1 - ext4 /dev/vda rw\n23 22 0:21 / /proc rw,hidepid=2 - proc proc rw\n"
     seeds.put(proc / "self" / "mountinfo", mounts + "24 22 0:45 / /a\\040b rw master:3 - nfs4 host:/x rw\n")
     seeds.put(proc / "sys" / "kernel" / "random" / "boot_id", BOOT)
     for name in ("net", "pid", "mnt"):
         (proc / "self" / "ns").mkdir(exist_ok=True)
         (proc / "self" / "ns" / name).symlink_to("pid:[4026531836]" if name == "pid" else f"{name}:[1]")
-
-
-def refused(*_: object) -> None:
-    """Nobody is asked: the ports of a made-up process are those of somebody else."""
-    raise ConnectionRefusedError("nobody listens there")
+    return env, [str(path) for path in open_files]
 
 
 class Kernel:
     def __init__(self) -> None:
-        self._trees: dict[Path, Tree] = {}
+        self._made: dict[Path, tuple[Tree, dict[str, str], list[str]]] = {}
 
     def run(self, folder: Path, rng: Random) -> Result:
-        from tests.fuzz.targets import Result, others
-
         base = folder / "proc"
-        if base not in self._trees:
+        if base not in self._made:
             (base / "home").mkdir(parents=True)
-            make(base / "home", base / "proc")
-            self._trees[base] = Tree(base / "proc")
-        tree = self._trees[base]
-        env = {**seeds.environment(base / "home"), "CODEX_HOME": str(base / "home" / "codex_home")}
+            env, open_files = make(base / "home", base / "proc")
+            self._made[base] = Tree(base / "proc"), {**seeds.environment(base / "home"), **env}, open_files
+        tree, env, open_files = self._made[base]
         seen: list[Processes] = []
         real = linux.snapshot
 
@@ -105,7 +104,8 @@ class Kernel:
             for row in list(found.living()) if len(seen) == 1 else ():
                 found.details(row)
                 found.open_files(row)
-                found.positions(row, str(base / "home/data/opencode/log/opencode.log"))
+                for path in open_files:
+                    found.positions(row, path)
                 found.ports(row)
                 found.find(row.pid + 10, row.key.start)
             found.incomplete_for(str(base))
@@ -116,11 +116,12 @@ class Kernel:
             for path in rng.sample(list(tree.files), rng.choice((1, 1, 2, 4))):
                 if is_plain(path):
                     what.append(f"{path.parent.name}/{tree.damage(path, rng, others(), bytes_only=True)}")
-            with (
-                mock.patch.object(linux, "PROC", str(base / "proc")),
-                mock.patch.object(linux, "snapshot", snapshot),
-                mock.patch.object(opencode_api, "opened", refused),
-            ):
+            with ExitStack() as stack:
+                for module in (linux, one_process):
+                    stack.enter_context(mock.patch.object(module, "PROC", str(base / "proc")))
+                stack.enter_context(mock.patch.object(linux, "snapshot", snapshot))
+                for swap in [swap for one in agent.every() for swap in one.unreachable]:
+                    stack.enter_context(mock.patch.object(*swap))
                 asked = Asker(env, lambda: seen[-1], rng).ask()
         except Exception as error:  # noqa: BLE001 -- that is what is looked for
             import traceback

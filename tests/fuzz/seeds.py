@@ -1,4 +1,4 @@
-"""Files that agentctl itself writes, and those of the demo agent and of /proc, as they really look: to be damaged."""
+"""Files that agentctl itself writes, as they really look: to be damaged."""
 
 from __future__ import annotations
 
@@ -7,35 +7,30 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from agentctl.launches import MARKER
+from agentctl.launches.records import MARKER
 from agentctl.model import Details
-from tests.worlds import BOOT, FIXTURES, FixtureWorld, Table
+from tests import agents
+from tests.support.worlds import BOOT, FIXTURES, FixtureWorld, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.agents.base import Description
+
 AT = "2026-11-15T18:36:49.146Z"
-DEMO_IDS = ("3f2a0000-0000-4000-8000-000000000001", "3f2b0000-0000-4000-8000-000000000002", "4a" * 4 + "-1-4-8-1")
-THREAD = "01a1e088-0a83-7532-a8bd-0c9c4bdcef5d"
-# (launch id, agent, session, output): one per agent, the ids of the moment above.
-LAUNCHES = (
-    ("mi0a1b2cabcd", "demo", DEMO_IDS[0], None),
-    ("mi0a1b2cabce", "codex", None, "codex-0.166.0.log"),
-    ("mi0a1b2cabcf", "opencode", None, "opencode-1.18.33.log"),
-    ("mi0a1b2cabcg", "claude-code", None, "claude-code-2.1.325.log"),
-)
+LIVE, RUNNER = 500, 490  # the pid of a session that we launched, and of its runner
 CONFIG = """\
-agent = "demo"
+agent = "{own}"
 cwd = "~/work"
 retention = "7d"
 output_limit = 104857600
 
 [stores]
-demo = ["~/elsewhere", "/nowhere/else"]
-codex = "~/codex"
+{own} = ["~/elsewhere", "/nowhere/else"]
+{other} = "~/other"
 
-[agents.demo]
-model = "demo-1"
+[agents.{own}]
+model = "{own}-1"
 permissions = "default"
 unset = ["SECRET"]
 """
@@ -65,41 +60,27 @@ def put(path: Path, content: str | bytes | dict[str, Any] | list[dict[str, Any]]
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def demo_events(model: str = "demo-1") -> list[dict[str, Any]]:
-    setting = {"cwd": "/work", "version": "1.0", "model": model}
-    return [
-        {"at": AT, "event": "session", **setting},
-        {"at": AT, "event": "prompt", "text": "count the files", **setting},
-        {"at": AT, "event": "text", "text": "I will look."},
-        {"at": AT, "event": "tool", "command": "ls"},
-        {"at": AT, "event": "tool_result", "exit": 0, "output": "a\nb\n"},
-        {"at": AT, "event": "usage", "input": 120, "output": 30},
-        {"at": AT, "event": "turn_end", "result": "done", "error": None, "reason": None, "refused": ["rm a"]},
-        {"at": AT, "event": "prompt", "text": "and remove them", **setting},
-        {"at": AT, "event": "ask", "command": "rm a b"},
-    ]
-
-
-def demo_home(home: Path) -> FixtureWorld:
-    """Three sessions: one that waits, one that was killed, one that failed; and our own files of four launches."""
+def our_home(home: Path) -> FixtureWorld:
+    """Return a home with live sessions of our own agent, and our own files of a launch of each agent."""
     env, table = environment(home), Table()
-    sessions = home / "data" / "agentctl-demo" / "sessions"
-    for number, (id, status) in enumerate(zip(DEMO_IDS, ("waiting", "busy", None), strict=True)):
-        events = demo_events()
-        if status is None:
-            events[-1:] = [{"at": AT, "event": "turn_end", "result": "failed", "error": "no model"}]
-        put(sessions / id / "events.jsonl", events)
-        if status is not None:
-            who = {"pid": 500 + number, "start_ticks": 7000 + number, "boot_id": BOOT}
-            put(sessions / id / "process.json", {**who, "status": status, "waiting_for": "permission to run: rm a b"})
-    argv = ("python3", "-m", "agentctl.demo", "--session-id", DEMO_IDS[0], "-p", "-")
-    add(table, 500, 7000, 490, "python3", argv, env, "/work")
-    add(table, 490, 6990, 1, "python3", ("python3", "-I", "-S", "/x/agentctl/runner.py", LAUNCHES[0][0]), env, "/")
-    for number, (id, agent, session, output) in enumerate(LAUNCHES):
-        our_launch(home / "state" / "launches" / id, id, agent, session, number, output)
+    own = agents.load(agents.OWN).fuzz()
+    assert own is not None and own.live is not None
+    session = own.live(home, table, env)
+    add(table, RUNNER, 6990, 1, "python3", ("python3", "-I", "-S", "/x/agentctl/runner.py", launch_id(0)), env, "/")
+    for number, one in enumerate((agents.load(agents.OWN), *others())):
+        id, mine = launch_id(number), session if number == 0 else None
+        our_launch(home / "state" / "launches" / id, id, one.NAME, mine, number, one.OUTPUT)
     (home / "state").chmod(0o700)
     our_other_files(home)
     return FixtureWorld(table.processes(env_names=frozenset({MARKER})), env)
+
+
+def others() -> list[Description]:
+    return [one for one in agents.every() if one.NAME != agents.OWN]
+
+
+def launch_id(number: int) -> str:
+    return f"mi0a1b2cabc{'defghijklmnopqrstuvwxyz'[number]}"
 
 
 def add(
@@ -110,7 +91,7 @@ def add(
 
 def launch_facts(id: str, agent: str, session: str | None, number: int) -> dict[str, Any]:
     """launch.json, as a runner writes it."""
-    pid, start = 500 + number, 7000 + number
+    pid, start = LIVE + number, 7000 + number
     return {
         "id": id,
         "agent": agent,
@@ -137,9 +118,18 @@ def launch_facts(id: str, agent: str, session: str | None, number: int) -> dict[
     }
 
 
+def our_objects() -> list[dict[str, Any]]:
+    """Return one of each kind of object that we write ourselves."""
+    lock = {"directory": "/w", "by": "me", "reason": None, "created_at": AT, "expires_at": AT}
+    usage = {"utime": 0.1, "stime": 0.2, "maxrss": 5}
+    ended = {"key": "b:1:2", "comm": "x", "exit_code": 0, "at": AT, "rusage": usage, "direct": True}
+    ran = {"name": "on-create", "exit_code": 1, "timed_out": False, "last_lines": ["x"], "at": AT}
+    return [lock, ended, ran, launch_facts("x", agents.OWN, None, 0)]
+
+
 def our_launch(folder: Path, id: str, agent: str, session: str | None, number: int, output: str | None) -> None:
     usage = {"utime": 0.2, "stime": 0.1, "maxrss": 9000}
-    ended: dict[str, Any] = {"key": f"{BOOT}:{500 + number}:{7000 + number}", "comm": agent, "at": AT, "rusage": usage}
+    ended: dict[str, Any] = {"key": f"{BOOT}:{LIVE + number}:{7000 + number}", "comm": agent, "at": AT, "rusage": usage}
     put(folder / "launch.json", launch_facts(id, agent, session, number))
     put(folder / "exits.jsonl", [{**ended, "exit_code": 0, "direct": False}, {**ended, "signal": "SIGKILL"}])
     if number:
@@ -153,10 +143,12 @@ def our_other_files(home: Path) -> None:
     for directory, until in (("/work", None), (str(home), "2099-01-01T00:00:00.000Z"), ("/old", AT)):
         lock = {"directory": directory, "by": "me@here", "reason": "by hand", "created_at": AT, "expires_at": until}
         put(home / "state" / "locks" / f"{hashlib.sha256(directory.encode()).hexdigest()}.json", lock)
-    put(home / "config" / "agentctl" / "config.toml", CONFIG)
-    put(home / "cache" / "agentctl" / "roots.json", {"demo": [str(home / "seen")], "codex": ["/nowhere/codex"]})
-    put(home / "package" / "package.json", {"name": "claude", "version": "2.1.325"})
-    put(home / "package" / "bin" / "claude", "#!/bin/sh\n")
-    (home / "package" / "bin" / "claude").chmod(0o755)
+    own, other = agents.OWN, others()[0]
+    put(home / "config" / "agentctl" / "config.toml", CONFIG.format(own=own, other=other.NAME))
+    put(home / "cache" / "agentctl" / "roots.json", {own: [str(home / "seen")], other.NAME: ["/nowhere/other"]})
+    program = other.PROGRAM
+    put(home / "package" / "package.json", {"name": program, "version": "2.1.325"})
+    put(home / "package" / "bin" / program, "#!/bin/sh\n")
+    (home / "package" / "bin" / program).chmod(0o755)
     (home / "bin").mkdir()
-    (home / "bin" / "claude").symlink_to("../package/bin/claude")
+    (home / "bin" / program).symlink_to(f"../package/bin/{program}")

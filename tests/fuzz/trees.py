@@ -74,7 +74,8 @@ class Tree:
                 case 1:
                     shutil.copyfile(path, target)
                 case 2 if self.folder not in (path.parent, path.parent.parent):
-                    shutil.copytree(path.parent, path.parent.with_name(os.fsdecode(name)))
+                    # As links: a link to the folder above would be followed without an end.
+                    shutil.copytree(path.parent, path.parent.with_name(os.fsdecode(name)), symlinks=True)
         return f"as {name!r}"
 
     def state(self) -> dict[str, tuple[int, int, int]]:

@@ -1,6 +1,6 @@
 """make lab: real agents, offline, in every state, and what agentctl says of them.
 
-python -m tests.lab [--full] [--controls] [--verbs] [--agent A] [--version V] [--cell NAME] [--list]
+python -m tests.lab [--full] [--controls] [--verbs] [--ladder] [--agent A] [--version V] [--cell NAME] [--list]
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.lab import controls, install, report, verbs
-from tests.lab.agents import RECIPES
+from tests import agents
+from tests.lab import controls, install, report, start, verbs
 from tests.lab.errors import LabError
 from tests.lab.isolation import REPOSITORY, wrap
 from tests.lab.matrix import Cell, cells
+from tests.lab.recipes import RECIPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,11 @@ CELL_LIMIT = 480.0
 END_LIMIT = 60.0
 MARK = "AGENTCTL_LAB_RUN"
 # What plays a cell, and for how long: those that are not of a mode of the agents are kinds of checks of their own.
-PLAYERS = {controls.MODE: ("tests.lab.controls", controls.LIMIT), verbs.MODE: ("tests.lab.verbs", verbs.LIMIT)}
+PLAYERS = {
+    controls.MODE: ("tests.lab.controls", controls.LIMIT),
+    verbs.MODE: ("tests.lab.verbs", verbs.LIMIT),
+    start.MODE: ("tests.lab.start", start.LIMIT),
+}
 
 
 @dataclass(frozen=True)
@@ -70,29 +75,33 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="all cells, not only the core ones")
     parser.add_argument("--agent", help="only this agent")
     parser.add_argument("--version", help="this version of it instead of the pinned ones; `latest` is understood")
-    parser.add_argument("--cell", help="only cells with this in their name: codex/headless/sigkill, or a part of it")
+    parser.add_argument("--cell", help="only cells with this in their name: AGENT/headless/sigkill, or a part of it")
     parser.add_argument("--controls", action="store_true", help="not the states: how they are started and stopped")
     parser.add_argument("--verbs", action="store_true", help="not the states: launch, stop, resume and wait themselves")
+    parser.add_argument("--ladder", action="store_true", help="the core cells on the versions of the last months")
     parser.add_argument("--list", action="store_true", help="show the cells and stop")
     return parser.parse_args(words)
 
 
 def choose(args: argparse.Namespace) -> list[Cell]:
-    known = install.packages() | (controls.packages() if args.controls else {})
+    known = install.packages()
+    left_out = agents.not_covered("lab")
+    if args.agent in left_out:
+        raise LabError(f"{args.agent} is not covered: {left_out[args.agent]}")
     if args.agent is not None and args.agent not in known:
         raise LabError(f"no agent {args.agent!r}; known: {', '.join(known)}")
     if args.version and not args.agent:
-        raise LabError("a version needs its agent: make lab AGENT=codex VERSION=latest")
+        raise LabError("a version needs its agent: make lab AGENT=name VERSION=latest")
     found = []
     for agent, package in known.items():
         if args.agent not in (None, agent):
             continue
-        if agent not in RECIPES and not args.controls:
-            raise LabError(f"versions.toml names {agent}, and there is no recipe for it")
         versions = [install.newest(package) if args.version == "latest" else args.version] if args.version else []
+        if args.ladder:
+            versions = steps(agent, versions)
         for version in versions or package.versions:
             found += chosen(args, agent, version)
-        if not (args.controls or args.verbs or args.cell):
+        if not (args.controls or args.verbs or args.cell or args.ladder):
             found += verbs.core(agent, (versions or list(package.versions))[-1])
     if args.cell:
         found = [cell for cell in found if args.cell in cell.name]
@@ -101,44 +110,53 @@ def choose(args: argparse.Namespace) -> list[Cell]:
     return found
 
 
+def steps(agent: str, versions: list[str]) -> list[str]:
+    """Return the versions of the ladder, or these of them."""
+    known = RECIPES[agent].LADDER
+    if strange := [version for version in versions if version not in known]:
+        raise LabError(f"{agent} {strange[0]} is not in its ladder: {', '.join(known)}")
+    return versions or list(known)
+
+
 def chosen(args: argparse.Namespace, agent: str, version: str) -> list[Cell]:
     if args.controls:
         return controls.cells(agent, version)
     if args.verbs:
         return verbs.cells(agent, version)
-    return [cell for cell in cells(agent, version) if args.full or args.cell or cell.core]
+    return [cell for cell in cells(agent, version) if args.full or (args.cell and not args.ladder) or cell.core]
 
 
 def run_all(wanted: list[Cell], args: argparse.Namespace) -> int:
     began = time.monotonic()
-    known = install.packages() | controls.packages()
+    known = install.packages()
     needed = dict.fromkeys((cell.agent, cell.version) for cell in wanted)
     programs = {(agent, version): install.install(known[agent], version, say) for agent, version in needed}
     room = wrap([REPOSITORY, install.cache_folder(), Path(sys.prefix), Path(sys.base_prefix)])
     mark = uuid.uuid4().hex
-    played = [cell for cell in wanted if cell.not_applicable is None]
-    results = []
     running = Rooms(room, mark)
     try:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            waiting = [pool.submit(running.play, cell, programs[cell.agent, cell.version]) for cell in played]
-            try:
-                for done in as_completed(waiting):
-                    results.append(done.result())
-                    tell(results[-1])
-            except KeyboardInterrupt:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-            finally:
-                running.close()
+        starts = play_all(
+            running, [Cell(agent, version, start.MODE, start.STATE) for agent, version in needed], programs
+        )
+        dead = [result for result in starts if not result.passed]
+        wanted = applicable(wanted, starts)
+        played = [cell for cell in wanted if cell.played]
+        results = [*dead, *play_all(running, played, programs)]
     finally:
+        running.close()
         left = marked(mark)
     failed = [result for result in results if not result.passed]
     if left:
         print(f"lab: processes left behind: {left}", file=sys.stderr)
     states = [cell for cell in wanted if cell.mode not in PLAYERS]
-    if states and not args.cell:
-        report.write(states, {result.cell: result.passed for result in results})
+    if not args.cell:
+        passed = {result.cell: result.passed for result in results}
+        if args.ladder:
+            report.write_ladder(states, passed, [result.cell for result in dead])
+        elif states:
+            report.write(states, passed)
+    if args.agent is None and (left_out := agents.not_covered_line("lab")):
+        print(f"lab: {left_out}")
     skipped = f", {len(wanted) - len(played)} not applicable" if len(wanted) > len(played) else ""
     watched = sum(result.facts.get("samples", 0) for result in results)
     verbs_took = sum(result.seconds for result in results if result.cell.mode == verbs.MODE)
@@ -147,6 +165,36 @@ def run_all(wanted: list[Cell], args: argparse.Namespace) -> int:
         spent += f", the verbs took {verbs_took:.0f} s in {AT_ONCE} rooms at a time"
     print(f"lab: {len(results) - len(failed)} passed, {len(failed)} failed ({spent})")
     return 1 if failed or left or len(results) < len(played) else 0
+
+
+def play_all(running: Rooms, wanted: list[Cell], programs: dict[tuple[str, str], Path]) -> list[Result]:
+    """Play cells, some at a time, and tell of each; of what was only looked at, only if it failed."""
+    results = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting = [pool.submit(running.play, cell, programs[cell.agent, cell.version]) for cell in wanted]
+        try:
+            for done in as_completed(waiting):
+                results.append(done.result())
+                if results[-1].cell.mode != start.MODE or not results[-1].passed:
+                    tell(results[-1])
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            if sys.exc_info()[0] is not None:
+                running.close()  # else the pool waits for them
+    return results
+
+
+def applicable(wanted: list[Cell], starts: list[Result]) -> list[Cell]:
+    """Return the cells of the versions that start; those that a version cannot have, by its own --help, with why."""
+    helps = {(one.cell.agent, one.cell.version): str(one.facts["help"]) for one in starts if one.passed and one.facts}
+    found = []
+    for cell in wanted:
+        if (help := helps.get((cell.agent, cell.version))) is not None:
+            why = start.lacking(RECIPES[cell.agent].NEEDS, help, cell.mode, cell.state)
+            found.append(replace(cell, lacking=why) if why and cell.not_applicable is None else cell)
+    return found
 
 
 class Rooms:

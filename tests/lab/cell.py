@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.lab.agents import RECIPES
 from tests.lab.errors import LabError, WrongAnswer
-from tests.lab.plays import PLAYS
+from tests.lab.plays_places import PLAYS
+from tests.lab.recipes import RECIPES
 from tests.lab.world import World
 
 LIMIT = 500

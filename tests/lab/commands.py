@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests import agents
 from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.running import Key, is_alive, row_of, table, until
 
@@ -163,28 +162,8 @@ class FirstSeen(threading.Thread):
 
 def native_ids(stage: Stage) -> set[str]:
     """The sessions that the agent's own files have, read by the lab itself."""
-    home = stage.home.folder
-    if stage.agent == "claude-code":
-        found = {path.stem for path in home.glob(".claude/projects/*/*.jsonl")}
-        return found | {id for path in home.glob(".claude/sessions/*.json") if (id := session_id_in(path))}
-    if stage.agent == "codex":
-        locks = {path.stem for path in home.glob(".codex/thread-writer-locks/[0-9a-f]*.lock")}
-        return locks | {path.stem[-36:] for path in home.glob(".codex/sessions/**/rollout-*.jsonl")}
-    database = home / "data" / "opencode" / "opencode.db"
-    if not database.exists():
-        return set()
-    try:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=0.05)) as connection:
-            return {str(id) for (id,) in connection.execute("SELECT id FROM session WHERE parent_id IS NULL")}
-    except sqlite3.Error:
-        return set()  # it is being made
-
-
-def session_id_in(path: Path) -> str | None:
-    try:
-        return str(json.loads(path.read_text())["sessionId"])
-    except (OSError, ValueError, KeyError):
-        return None  # being written
+    agent, home = agents.load(stage.agent), stage.home.folder
+    return agent.ids(agent.root(home, home / "data"))
 
 
 def key_of(pid: int | None) -> Key:

@@ -1,7 +1,8 @@
 """What the control modules order, tried on the real agents: python -m tests.lab --controls [--agent A] [--cell NAME].
 
 Each check has a room of its own: python -m tests.lab.controls AGENT VERSION - CHECK PROGRAM RESULT. What an agent is
-known to do is in control_facts.py; where a real one disagrees, it is right, and the facts are corrected.
+known to do is in its description (tests/agents/<agent>/lab_facts.py). If a real one disagrees, it is right, and its
+facts are corrected.
 """
 
 from __future__ import annotations
@@ -14,36 +15,27 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PERMISSIONS, PLAN
 from agentctl.errors import AgentctlError
-from agentctl.recipes import BYPASS, DEFAULT, EDITS, PERMISSIONS, PLAN
-from tests.lab import install
-from tests.lab.control_facts import facts_of
 from tests.lab.errors import LabError, WrongAnswer
-from tests.lab.install import Package
 from tests.lab.matrix import Cell
+from tests.lab.recipes import RECIPES
 from tests.lab.running import Key, is_alive, send, until
-from tests.lab.stage import OTHER_MODEL, Stage
+from tests.lab.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agentctl.agents.recipes import Held, Way
     from agentctl.model import Session
-    from agentctl.recipes import Held, Way
     from tests.lab.control_facts import Facts
     from tests.lab.stage import Run
 
 MODE = "controls"
 LIMIT = 400  # seconds: several runs each, of agents that take long to start on a busy machine
-OPENCODE = Package("opencode", "opencode-ai", "opencode", {"1.18.33": 180})
 FOLDER = Path("/tmp/lab")
 MEGABYTE = 1024 * 1024
 TOOL, MODEL_CALL = "[[bash:sleep 19]] [[text:slept]]", "[[slow:40:late]]"
-UNKNOWN_ID = {"opencode": "ses_0000000000000000000000000", "": "00000000-0000-4000-8000-000000000000"}
-WRITE = {
-    "claude-code": '[[tool:Write:{{"file_path":"{path}","content":"x"}}]] [[text:written]]',
-    "codex": "[[bash:touch {path}]] [[text:written]]",
-    "opencode": '[[tool:write:{{"filePath":"{path}","content":"x"}}]] [[text:written]]',
-}
 PROMPTS = {
     "dashes": "--help -p --resume\n-- [[text:dashes]]",
     "lines": "\n one\n\n\ttwo\r\n [[text:lines]] \n",
@@ -93,9 +85,9 @@ def models(stage: Stage, facts: Facts) -> None:
     own = stage.launch("[[text:own]]")
     usual = stage.request("text:own").model
     own.wait()
-    first = stage.launch("[[text:first]]", model=OTHER_MODEL[stage.agent])
+    first = stage.launch("[[text:first]]", model=stage.recipe.OTHER_MODEL)
     other = stage.request("text:first").model
-    expect("the model", other, OTHER_MODEL[stage.agent].rpartition("/")[2])
+    expect("the model", other, stage.recipe.OTHER_MODEL.rpartition("/")[2])
     first.wait()
     session = stage.session(stage.printed(first), lambda one: one.status == "done")
     for word, model, wanted in (("again", None, other), ("told", facts.model, usual), ("still", None, usual)):
@@ -143,7 +135,7 @@ def plan(stage: Stage, facts: Facts) -> None:
 
 def write(stage: Stage, name: str, **more: object) -> tuple[Run, bool]:
     path = stage.home.work / name
-    run = stage.launch(WRITE[stage.agent].format(path=path), **more)
+    run = stage.launch(stage.recipe.WRITE.format(path=path), **more)
     run.wait()
     return run, path.exists()
 
@@ -205,11 +197,12 @@ def ended(run: Run, held: Held, name: str) -> int:
     return run.wait()
 
 
-def check_tool(stage: Stage, survives: bool) -> None:
-    """A tool is ended a moment after its agent, or never."""
+def check_tool(stage: Stage, survives: bool | None) -> None:
+    """A tool is ended a moment after its agent, or never. None: both were seen. What is left is ended here."""
     sleeping = [row for row in stage.rows() if row.argv[-2:] == ("sleep", "19") or row.argv == ("sleep", "19")]
     if survives:
         expect("a tool that survives", bool(sleeping), True)
+    if survives is not False:
         for row in sleeping:
             send(row.key, signal.SIGKILL)
     else:
@@ -266,8 +259,7 @@ def unknown_id(stage: Stage, facts: Facts) -> None:
     known = stage.launch("[[text:known]]")
     known.wait()
     session = stage.session(stage.printed(known), lambda one: one.status == "done")
-    missing = UNKNOWN_ID.get(stage.agent, UNKNOWN_ID[""])
-    run = stage.launch("[[text:x]]", session=session._replace(id=missing))
+    run = stage.launch("[[text:x]]", session=session._replace(id=stage.recipe.UNKNOWN_ID))
     expect("the exit code", run.wait(), 1, run.tail())
     expect("an id in its output", stage.control.printed_id(run.said()), None)
 
@@ -297,7 +289,7 @@ def background(stage: Stage, facts: Facts) -> None:
         expect("signals to it", way.signals, ())
         carry_out(stage, way)
         stage.session(held.session.id, lambda one: one.turn in ("idle", "interrupted") and one.status != "running")
-        check_tool(stage, survives=False)
+        check_tool(stage, facts.background_tool_survives if prompt == TOOL else False)
         expect("whether the daemon lives", is_alive(daemon), facts.daemon_stays)
 
 
@@ -351,13 +343,8 @@ CHECKS: dict[str, Callable[[Stage, Facts], None]] = {
 }
 
 
-def packages() -> dict[str, Package]:
-    """What versions.toml does not list yet."""
-    return {} if "opencode" in install.packages() else {"opencode": OPENCODE}
-
-
 def cells(agent: str, version: str) -> list[Cell]:
-    left_out = facts_of(agent, version).without
+    left_out = RECIPES[agent].facts(version).without
     return [Cell(agent, version, MODE, name, left_out.get(name)) for name in CHECKS]
 
 
@@ -367,7 +354,7 @@ def main(agent: str, version: str, _: str, name: str, program: str, result: str)
     told = ""
     with Stage(agent, Path(program), FOLDER) as stage:
         try:
-            CHECKS[name](stage, facts_of(agent, version))
+            CHECKS[name](stage, RECIPES[agent].facts(version))
         except WrongAnswer as error:
             told = f"the controls: {error}"
         except (LabError, OSError, AgentctlError) as error:

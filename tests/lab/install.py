@@ -10,17 +10,17 @@ import os
 import shutil
 import subprocess
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests import agents
 from tests.lab.errors import LabError
+from tests.lab.recipes import RECIPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-VERSIONS = Path(__file__).with_name("versions.toml")
 INSTALL_LIMIT = 900.0
 ASK_LIMIT = 60.0
 MEGABYTE = 1024 * 1024
@@ -41,10 +41,10 @@ class Package:
 
 
 def packages() -> dict[str, Package]:
-    table = tomllib.loads(VERSIONS.read_text())
+    """Return what is installed for each agent: the pinned versions of its description."""
     return {
-        agent: Package(agent, str(entry["package"]), str(entry["program"]), dict(entry["versions"]))
-        for agent, entry in table.items()
+        name: Package(name, recipe.PACKAGE, agents.load(name).PROGRAM, recipe.VERSIONS)
+        for name, recipe in RECIPES.items()
     }
 
 
@@ -137,7 +137,12 @@ def finish(package: Package, staging: Path) -> None:
     if script is None:
         return
     done = subprocess.run(
-        script.split(), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ASK_LIMIT
+        ["/bin/sh", "-c", script],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=ASK_LIMIT,
     )
     if done.returncode:
         raise LabError(f"the postinstall of {package.package} failed: {last_line(done.stderr or done.stdout)}")

@@ -1,4 +1,5 @@
-"""The matrix, as data: agent x mode x state. Each cell has a play, or stands in not_applicable.toml with its reason."""
+"""The matrix, as data: agent x mode x state. Each cell has a play, or a reason why there is none:
+not_applicable.toml has the reasons that hold for every agent, a recipe those of its agent."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.agents import DAEMON, HEADLESS, INTERACTIVE, MODES, RECIPES, STREAM
 from tests.lab.errors import LabError
-from tests.lab.plays import PLAYS
+from tests.lab.plays_places import PLAYS
+from tests.lab.recipe import DAEMON, HEADLESS, INTERACTIVE, MODES, STREAM, Without
+from tests.lab.recipes import RECIPES
 
 NOT_APPLICABLE = Path(__file__).with_name("not_applicable.toml")
 
@@ -16,21 +18,11 @@ NOT_APPLICABLE = Path(__file__).with_name("not_applicable.toml")
 CORE = {
     HEADLESS: (
         "model-call tool-running permission finished api-error-given-up sigint sigterm sigkill killed-wrapper resumed "
-        "two-in-one-cwd sub-agent"
+        "two-in-one-cwd sub-agent first-process"
     ).split(),
-    INTERACTIVE: "fresh permission question api-error-retrying escape sigkill id-rotation".split(),
-    DAEMON: "permission daemon-alive daemon-killed".split(),
+    INTERACTIVE: "fresh permission question api-error-retrying escape sigkill id-rotation opened-in-list".split(),
+    DAEMON: "permission daemon-alive daemon-killed picker".split(),
     STREAM: "idle permission".split(),
-}
-
-
-# Of an agent that takes more time to start than all the others together: what only it does.
-SMALL_CORE = {
-    "opencode": {
-        HEADLESS: "model-call permission finished api-error-given-up sigkill two-in-one-cwd".split(),
-        INTERACTIVE: "fresh permission sigkill".split(),
-        DAEMON: "permission daemon-killed".split(),
-    }
 }
 
 
@@ -40,7 +32,12 @@ class Cell:
     version: str
     mode: str
     state: str
-    not_applicable: str | None = None
+    not_applicable: str | None = None  # for every version
+    lacking: str | None = None  # for this version, by its own --help
+
+    @property
+    def played(self) -> bool:
+        return self.not_applicable is None and self.lacking is None
 
     @property
     def name(self) -> str:
@@ -48,7 +45,8 @@ class Cell:
 
     @property
     def core(self) -> bool:
-        return self.state in SMALL_CORE.get(self.agent, CORE)[self.mode]
+        recipe = RECIPES[self.agent]
+        return self.state in (*(recipe.CORE or CORE)[self.mode], *recipe.MORE_CORE.get(self.mode, ()))
 
     def __str__(self) -> str:
         return f"{self.agent} {self.version} {self.mode} {self.state}"
@@ -64,13 +62,20 @@ def cells(agent: str, version: str) -> list[Cell]:
 
 
 def read_reasons() -> dict[tuple[str, str, str], str]:
+    """Return why there is no such cell: (agent, mode, state) -> reason."""
     found = {}
-    for entry in tomllib.loads(NOT_APPLICABLE.read_text())["cell"]:
-        agents, modes = entry.get("agents", list(RECIPES)), entry.get("modes", MODES)
-        for agent in agents:
-            for mode in modes:
-                for state in entry["states"]:
-                    if agent not in RECIPES or mode not in MODES or state not in PLAYS or not entry["reason"]:
-                        raise LabError(f"{NOT_APPLICABLE.name}: no such cell, or no reason: {agent}/{mode}/{state}")
-                    found[agent, mode, state] = str(entry["reason"])
+    general = read_general()
+    for agent, recipe in RECIPES.items():
+        for one in (*general, *recipe.NOT_APPLICABLE):
+            for mode in one.modes:
+                for state in one.states:
+                    if mode not in MODES or state not in PLAYS or not one.reason:
+                        raise LabError(f"no such cell, or no reason: {agent}/{mode}/{state}")
+                    found[agent, mode, state] = one.reason
     return found
+
+
+def read_general() -> list[Without]:
+    """Return what holds for every agent."""
+    entries = tomllib.loads(NOT_APPLICABLE.read_text())["cell"]
+    return [Without(tuple(one["states"]), str(one["reason"]), tuple(one.get("modes", MODES))) for one in entries]

@@ -8,8 +8,8 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.lab.agents import DAEMON, HEADLESS, STREAM
 from tests.lab.errors import LabError, WrongAnswer
+from tests.lab.recipe import DAEMON, HEADLESS, STREAM
 from tests.lab.running import is_alive, send, until
 from tests.lab.world import SETTLE, Truth
 
@@ -126,7 +126,7 @@ def leave(world: World, running: Running, truth: Truth) -> None:
 def fresh(world: World) -> None:
     running = world.recipe.open(world)
     key = world.recipe.daemon(world) if world.mode == DAEMON else world.recipe.holder(running)
-    if world.recipe.NAMES_LATE:
+    if world.recipe.names_late(world):
         world.expect_nothing(None if world.mode == DAEMON else key)
         running.type(MODEL_CALL)
         entry = world.request("hold")
@@ -198,7 +198,7 @@ def question(world: World) -> None:
     world.recipe.allow_questions(running)
     running.type("[[question:Which colour?]] [[text:chosen]]")
     truth = world.truth(world.request("question"))
-    running.wait_shown(world.recipe.QUESTION if running.screen is not None else "can_use_tool")
+    running.wait_shown(world.recipe.QUESTION if running.screen is not None else world.recipe.QUESTION_LINE)
     world.expect(truth, "waiting", says="Which colour?")
     world.recipe.allow(running)
     come_to_rest(world, running, truth, world.request("text"))
@@ -256,10 +256,10 @@ def api_error_given_up(world: World) -> None:
     last_answer(world, truth, entry)
     if world.mode == HEADLESS:
         running.wait_end()
-        world.expect(truth, "failed", gone=True, says="400")
+        world.expect(truth, "failed", gone=True, says="400" if world.recipe.keeps_errors(world) else None)
     else:
         expect_at_prompt(world, running, truth, "failed")
-        expect_rest(world, truth, "failed", says="400")
+        expect_rest(world, truth, "failed", says="400" if world.recipe.keeps_errors(world) else None)
 
 
 def escape(world: World) -> None:
@@ -284,6 +284,8 @@ def interrupted_by(world: World, number: signal.Signals, prompt: str) -> None:
     if world.mode == DAEMON:
         world.recipe.signal_in_daemon(world, running, truth, number)
         return
+    if number == signal.SIGINT and world.recipe.LEAVES_FIRST:
+        world.closing(truth)
     send(truth.key, number)
     running.wait_end()
     until(lambda: not is_alive(truth.key), 40, "its process has ended")

@@ -6,7 +6,6 @@ controls order is what the real agent does.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import agentctl
 from agentctl.agents import load, load_control
-from agentctl.processes import snapshot
-from agentctl.recipes import Held, Task
-from tests.lab.agents import RECIPES
+from agentctl.agents.recipes import Held, Task
+from agentctl.kernel.processes import snapshot
 from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.model import ModelServer
+from tests.lab.recipes import RECIPES
 from tests.lab.running import Running, end_all, row_of, table, until
 from tests.lab.witness import pid_behind_port
 from tests.lab.world import Home
@@ -28,47 +27,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from agentctl.agents import Control
+    from agentctl.agents.control_base import Control
+    from agentctl.agents.recipes import Recipe
     from agentctl.model import Session
-    from agentctl.recipes import Recipe
     from tests.lab.model import Entry
     from tests.lab.running import Row
 
 PATIENCE = 120.0
-OTHER_MODEL = {"claude-code": "claude-haiku-4-5", "codex": "other-model", "opencode": "fake/other-model"}
-
-
-class OpenCodeHome:
-    """Its own rules allow nearly everything; here it has to ask for some of it, so that it shows what a mode allows."""
-
-    def prepare(self, stage: Stage) -> None:
-        folder = stage.home.folder / "config" / "opencode"
-        folder.mkdir(parents=True)
-        limit = {"context": 2_000_000, "output": 8000}
-        provider = {
-            "npm": "@ai-sdk/openai-compatible",  # comes with it
-            "name": "Fake",
-            "options": {"baseURL": f"{stage.server.url}/v1", "apiKey": "test-key"},
-            "models": {
-                name: {"name": name, "tool_call": True, "limit": limit} for name in ("fake-model", "other-model")
-            },
-        }
-        config = {
-            "model": "fake/fake-model",
-            "small_model": "fake/fake-model",
-            "autoupdate": False,
-            "share": "disabled",
-            "provider": {"fake": provider},
-            "permission": {"edit": "ask", "bash": {"*": "allow", "touch *": "ask"}},
-        }
-        (folder / "opencode.json").write_text(json.dumps(config))
-
-    def env(self, stage: Stage) -> dict[str, str]:
-        names = ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_LSP_DOWNLOAD", "OPENCODE_DISABLE_MODELS_FETCH")
-        return dict.fromkeys(names, "1")
-
-    def store_env(self, stage: Stage) -> dict[str, str]:
-        return {}
 
 
 class Run:
@@ -127,12 +92,12 @@ class Stage:
         self.runs: list[Run] = []
         self.running: list[Running] = []
         self.more_env: dict[str, str] = {}
-        self.own: Any = OpenCodeHome() if agent == "opencode" else RECIPES[agent]
+        self.recipe = RECIPES[agent]
         self.control: Control = load_control(agent)
 
     def __enter__(self) -> Self:
         self.server.__enter__()
-        self.own.prepare(self)
+        self.recipe.prepare_controls(self)
         os.environ.clear()
         os.environ.update(self.own_env())  # agentctl is asked in this very process
         return self
@@ -149,12 +114,12 @@ class Stage:
         return {**words, "HOME": str(home), "TMPDIR": str(home / "tmp"), **folders}
 
     def agent_env(self) -> dict[str, str]:
-        return {**self.base_env(), **self.own.env(self), **self.more_env}
+        return {**self.base_env(), **self.recipe.env(self), **self.more_env}
 
     def own_env(self) -> dict[str, str]:
         """Of agentctl: the same home, and none of the agent's keys."""
         own = {"AGENTCTL_HOME": str(self.home.folder / "agentctl")}
-        return {**self.base_env(), **own, **self.own.store_env(self)}
+        return {**self.base_env(), **own, **self.recipe.store_env(self)}
 
     # Running
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.lab import screens
+from tests.lab import input_lines, screens
 from tests.lab.commands import (
     Commands,
     FirstSeen,
@@ -26,12 +26,12 @@ from tests.lab.commands import (
     runner_of,
     working_directory,
 )
-from tests.lab.control_facts import facts_of
 from tests.lab.controls import expect
 from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.matrix import Cell
+from tests.lab.recipes import RECIPES
 from tests.lab.running import Key, is_alive, send, table, until
-from tests.lab.stage import OTHER_MODEL, Stage
+from tests.lab.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +46,7 @@ FOLDER = Path("/tmp/lab")
 MARKER, SECONDS = "tool.pid", "3017"
 TOOL = f"[[bash:sh -c 'echo $$ >{MARKER}; exec sleep {SECONDS}']] [[text:slept]]"
 GATE = "[[bash:sh -c 'echo $$ >{marker}; until [ -e go ]; do sleep 0.1; done']]"
-# What lets its shell tool run at all, without a person to ask.
-ALLOWED: dict[str, tuple[str, ...]] = {"claude-code": ("--allowedTools", "Bash")}
 REFUSALS = ("err:400", "err:401")
-RETRIED = {"claude-code": ("err:401",)}  # for minutes: it is running all that time
 
 
 class Scene:
@@ -59,7 +56,7 @@ class Scene:
         self.stage, self.facts = stage, facts
         self.commands = Commands(stage)
         self.told: list[str] = []  # measured: shown, not judged
-        self.flags = ALLOWED.get(stage.agent, ())
+        self.flags = stage.recipe.ALLOWED
 
     def held(self, prompt: str = "[[hold:hello]]") -> tuple[str, Entry]:
         """A new session, while it waits for the model."""
@@ -147,7 +144,7 @@ def launch(scene: Scene) -> None:
 def failing(scene: Scene) -> None:
     """The model refuses: failed, with the exit code that the agent has for it."""
     code = next(case.code for case in scene.facts.failures if case.prompt == "[[err:400]]")
-    retried = RETRIED.get(scene.stage.agent, ())
+    retried = scene.stage.recipe.RETRIED
     for directive in retried:
         id = scene.commands.launch(f"[[{directive}]]")
         scene.commands.session(id, status="running", pid=scene.stage.request(directive, count=2).pid)
@@ -222,7 +219,7 @@ def resume(scene: Scene) -> None:
     """The same session: its id, history, model and directory, from wherever it is called; and nobody else with it."""
     stage, commands = scene.stage, scene.commands
     first = "the first [[text:one]]"
-    model = OTHER_MODEL[stage.agent]
+    model = stage.recipe.OTHER_MODEL
     id = commands.launch_to_end(first, "--model", model)
     before = stage.request("text:one")
     expect("the model", before.model, model.rpartition("/")[2])
@@ -329,16 +326,17 @@ def daemon(scene: Scene) -> None:
     """A session in the agent's own daemon is ended there, by the agent's own way, and the daemon lives on."""
     stage = scene.stage
     for prompt, directive in ((TOOL, "bash"), ("[[hang]]", "hang")):
-        if stage.agent == "claude-code":
-            allow_shell(stage)
+        stage.recipe.allow_shell(stage)
         keeper = scene.facts.background(stage, prompt)
         entry = stage.request(directive)
         tool = scene.tool() if directive == "bash" else None
         id, holder = str(entry.session), key_of(entry.pid)
         until(lambda id=id: scene.commands.sessions().get(id, {}).get("status") == "running", 20, "it is seen to run")  # type: ignore[misc]
         scene.commands.session(id, status="running", pid=holder.pid)
-        said = scene.commands.run("stop", id, "--json")
-        expect("what is said", said.json["stopped"][0]["outcome"], "stopped", str(said))
+        stays = holder == keeper and not stage.recipe.DAEMON_LETS_GO
+        said = scene.commands.run("stop", id, "--json", code=1 if stays else 0)
+        outcome = "open" if stays else "stopped"
+        expect("what is said", said.json["stopped"][0]["outcome"], outcome, str(said))
         expect("whether the daemon lives", is_alive(keeper), True, account(stage))
         expect("whether its tool lives", tool is not None and is_alive(tool), False, account(stage))
         expect("whether its process lives", is_alive(holder), holder == keeper, account(stage))
@@ -359,11 +357,6 @@ def quiet(stage: Stage, id: str, after: int, seconds: float = 3.0) -> None:
         raise WrongAnswer(f"it goes on\n{account(stage)}")
 
 
-def allow_shell(stage: Stage) -> None:
-    file = stage.home.folder / ".claude" / "settings.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"permissions": {"allow": ["Bash"]}}))
-
-
 CHECKS: dict[str, Callable[[Scene], None]] = {
     "launch": launch,
     "stop": stop,
@@ -380,6 +373,9 @@ CHECKS: dict[str, Callable[[Scene], None]] = {
     "daemon": daemon,
     "screen": screens.screen,
     "screen-daemon": screens.daemon,
+    "screen-shell-mode": input_lines.shell_mode,
+    "screen-draft": input_lines.draft,
+    "screen-paste": input_lines.paste,
 }
 CORE = ("launch", "stop", "resume", "wait")
 
@@ -396,7 +392,7 @@ def main(agent: str, version: str, _: str, name: str, program: str, result: str)
     signal.alarm(LIMIT)
     FOLDER.mkdir()
     with Stage(agent, Path(program), FOLDER) as stage:
-        scene = Scene(stage, facts_of(agent, version))
+        scene = Scene(stage, RECIPES[agent].facts(version))
         told = ""
         try:
             CHECKS[name](scene)

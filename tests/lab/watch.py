@@ -60,6 +60,7 @@ def sample() -> dict[str, Any]:
                 "inferred": one.inferred,
                 "rule": one.rule,
                 "reason": one.reason,
+                "may_be_open_in": one.may_be_open_in,
                 "evidence": [f"{fact.source}: {fact.fact}" for fact in one.evidence],
             }
             for one in answer.sessions
@@ -161,7 +162,8 @@ def judge(lines: Iterable[str], holds: Iterable[Hold], calls: Iterable[Call] = (
 
 def is_candidate(session: dict[str, Any], hold: Hold, unattached: set[int]) -> bool:
     """Is it called ended by its closed turn, as inferred, and its process shown as one that may be on it?"""
-    return bool(session["inferred"]) and session["rule"] == CLOSED and hold.key.pid in unattached
+    named = hold.key.pid in unattached or hold.key.pid in session.get("may_be_open_in", ())
+    return bool(session["inferred"]) and session["rule"] == CLOSED and named
 
 
 def told(session: dict[str, Any] | None, one: dict[str, Any]) -> str:

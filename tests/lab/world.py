@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.lab import watch
+from tests.lab import start, watch
 from tests.lab.errors import LabError, WrongAnswer
 from tests.lab.isolation import REPOSITORY
 from tests.lab.model import Entry, ModelServer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from tests.lab.agents import Recipe
+    from tests.lab.recipe import Recipe
 
 AGENTCTL = [sys.executable, "-m", "agentctl"]
 ASK_LIMIT = 60.0
@@ -68,6 +68,7 @@ class World:
         self.waited = 0.0  # the longest time that a word was waited for
         self.asked: list[str] = []  # what was asked, and the word that came: the story of the cell
         self._watcher: subprocess.Popen[bytes] | None = None
+        self._help: str | None = None
 
     def __enter__(self) -> Self:
         self.server.__enter__()
@@ -116,12 +117,21 @@ class World:
 
     # Starting and driving
 
-    def run(self, *words: str, tty: bool = False, lines: Callable[[str], str] | None = None) -> Running:
+    def run(
+        self, *words: str, tty: bool = False, lines: Callable[[str], str] | None = None, around: tuple[str, ...] = ()
+    ) -> Running:
+        """Start the agent. `around`: what its program is run by."""
         output = self.notes / f"output-{len(self.running)}"
-        argv = [str(self.program), *words]
+        argv = [*around, str(self.program), *words]
         running = Running(argv, self.agent_env(), self.home.work, tty=tty, output=output, lines=lines)
         self.running.append(running)
         return running
+
+    def has(self, word: str) -> bool:
+        """Return whether this version has an option or a command, by its own --help."""
+        if self._help is None:
+            self._help = start.ask(str(self.program), "--help", self.agent_env())
+        return start.has_word(self._help, word)
 
     def request(self, directive: str, *, after: int = 0, count: int = 1, seconds: float = REQUEST_LIMIT) -> Entry:
         """The model request that a directive is the answer to."""
@@ -178,10 +188,18 @@ class World:
 
     # Asking agentctl
 
-    def ask(self, *words: str) -> dict[str, Any]:
+    def ask(self, *words: str, around: tuple[str, ...] = ()) -> dict[str, Any]:
+        """What agentctl answers. `around`: what it is run by."""
+        done = self.command(*words, "--json", around=around)
+        if done.returncode:
+            raise WrongAnswer(f"agentctl {' '.join(words)}: exit {done.returncode}\n{done.stderr}\n{self.account()}")
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def command(self, *words: str, around: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         try:
-            done = subprocess.run(
-                [*AGENTCTL, *words, "--json"],
+            return subprocess.run(
+                [*around, *AGENTCTL, *words],
                 env=self.own_env(),
                 cwd=REPOSITORY,
                 capture_output=True,
@@ -190,10 +208,15 @@ class World:
             )
         except subprocess.TimeoutExpired:
             raise WrongAnswer(f"agentctl {' '.join(words)} did not answer in {ASK_LIMIT:g} s") from None
-        if done.returncode:
-            raise WrongAnswer(f"agentctl {' '.join(words)}: exit {done.returncode}\n{done.stderr}\n{self.account()}")
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
+
+    def expect_refused(self, *words: str, says: str) -> None:
+        done = self.command(*words)
+        if done.returncode != 4 or says not in done.stderr:
+            said = f"exit {done.returncode}: {done.stdout}{done.stderr}"
+            raise WrongAnswer(f"agentctl {' '.join(words)} is not refused with {says!r}: {said}\n{self.account()}")
+
+    def unattached(self) -> dict[int, str]:
+        return {one["pid"]: one["why"] for one in self.ask("list", "-a", "--since", "all")["unattached"]}
 
     def listed(self) -> dict[str, dict[str, Any]]:
         answer = self.ask("list", "-a", "--since", "all", "--tree")

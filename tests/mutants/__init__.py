@@ -1,1 +1,1 @@
-"""Every defence taken out, one at a time, to see that the torture suite goes red: `python -m tests.mutants`."""
+"""Every defence removed, one at a time, to prove that the torture suite then fails: `make mutants`."""

@@ -1,4 +1,4 @@
-"""A mutant: a small patch that takes one defence out, and the cases that must go red with it."""
+"""A mutant: a small edit that removes one defence, and the cases that must fail then."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 class Edit(NamedTuple):
     file: str  # below src/agentctl
-    old: str  # it is there exactly once
+    old: str  # the file has it exactly once
     new: str
 
 
 class Mutant(NamedTuple):
     name: str
     defence: str
-    without: str  # what happens then
-    guards: tuple[str, ...]  # each of them goes red: a world of the torture suite, or a test where no world can show it
+    without: str  # what happens without the defence
+    guards: tuple[str, ...]  # each must fail: a world of the torture suite, or a test if no world can show it
     edits: tuple[Edit, ...]
 
 

@@ -1,4 +1,4 @@
-"""Runs the guards of a mutant on a copy of the sources that has its patch: each of them must go red."""
+"""Runs the guards of a mutant on a copy of the sources that has its edit: each of them must fail."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "src" / "agentctl"
 AT_ONCE = 2
-LIMIT, LIMIT_EACH = 120.0, 60.0  # seconds for a run, and more for each world of it
+LIMIT, LIMIT_EACH = 120.0, 60.0  # seconds for a run, and for each of its worlds
 RED, GREEN, BROKEN, ABSENT = "red", "green", "broken", "not run"
-# A patch that only makes the program fall over takes no defence out. Nothing else says these words.
+# An edit that only crashes the program removes no defence. Nothing else prints these words.
 FALLEN_OVER = re.compile(r"\b(Syntax|Indentation|Name|UnboundLocal|Attribute|Type|Import)Error\b")
 
 
 class Seen(NamedTuple):
     state: str
-    said: str = ""  # the first check that was wrong
+    said: str = ""  # the first check that failed
 
 
 class Tried(NamedTuple):
@@ -47,7 +47,7 @@ class Tried(NamedTuple):
 
 
 class Workshop:
-    """A folder with copies of the sources, compiled: the commands of the worlds are started hundreds of times."""
+    """A folder with compiled copies of the sources. They are compiled because the worlds start hundreds of commands."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,12 +73,12 @@ def is_test(guard: str) -> bool:
 
 
 def world_of(guard: str) -> str:
-    """`list-vs-status@zombie/zombie`: the rule, as it holds after that world."""
+    """Return the world of a guard. `list-vs-status@zombie/zombie` is a rule, checked after that world."""
     return guard.rpartition("@")[2]
 
 
 def look(guards: Iterable[str], sources: Path, notes: Path) -> dict[str, Seen]:
-    """What the guards say of these sources."""
+    """Run the guards on these sources, and return what each says."""
     guards = list(guards)
     found: dict[str, Seen] = {}
     worlds = [guard for guard in guards if not is_test(guard)]
@@ -156,8 +156,8 @@ def try_all(mutants: Sequence[Mutant], workshop: Workshop, folder: Path, tell: C
 
 
 def look_without_patch(mutants: Sequence[Mutant], workshop: Workshop, folder: Path) -> dict[str, Seen]:
-    """All their guards on the sources as they are: each once, whoever shares it. What is red there is tried once more,
-    by itself: on a machine that has much to do a store may not answer in time."""
+    """Run all guards of the mutants on the sources as they are, each once. Run a guard that fails there once more by
+    itself: on a busy machine a store may not answer in time."""
     guards = sorted({guard for mutant in mutants for guard in mutant.guards})
     shares = [guards[number::AT_ONCE] for number in range(AT_ONCE)]
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -1,8 +1,39 @@
-"""All of them."""
+"""All mutants."""
 
 from __future__ import annotations
 
+from tests.mutants.table_act import ACT
 from tests.mutants.table_acting import ACTING
+from tests.mutants.table_facts import FACTS
+from tests.mutants.table_gaps import GAPS
+from tests.mutants.table_guesses import GUESSES
+from tests.mutants.table_hints import HINTS
+from tests.mutants.table_kernel import KERNEL
+from tests.mutants.table_launches import LAUNCHES
+from tests.mutants.table_namespaces import NAMESPACES
+from tests.mutants.table_places import PLACES
+from tests.mutants.table_rows import ROWS
+from tests.mutants.table_screens import SCREENS
 from tests.mutants.table_status import STATUS
+from tests.mutants.table_stores import STORES
+from tests.mutants.table_unread import UNREAD
+from tests.mutants.table_worktrees import WORKTREES
 
-MUTANTS = (*STATUS, *ACTING)
+MUTANTS = (
+    *STATUS,
+    *FACTS,
+    *GAPS,
+    *UNREAD,
+    *NAMESPACES,
+    *KERNEL,
+    *LAUNCHES,
+    *STORES,
+    *HINTS,
+    *GUESSES,
+    *PLACES,
+    *SCREENS,
+    *ACTING,
+    *ACT,
+    *WORKTREES,
+    *ROWS,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.soak.kinds import LIVES, Standin
+from tests.soak.kinds import Standin
 
 if TYPE_CHECKING:
     import random
@@ -32,7 +32,7 @@ def free_directory(stage: Stage, rng: random.Random) -> Path | None:
 
 
 def new_life(stage: Stage, agent: str, directory: Path) -> Life:
-    life = LIVES[agent](stage.world, agent, directory)
+    life = stage.world.lives[agent](stage.world, agent, directory)
     life.lock.acquire()
     stage.add(life)
     return life

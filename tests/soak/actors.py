@@ -9,9 +9,10 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from tests.agents import OWN
 from tests.soak import starting
 from tests.soak.actor import MOST_ALIVE, Actor, can_do, free_directory, free_pid, is_told, new_life
-from tests.soak.kinds import ClaudeLife, DemoLife, Standin
+from tests.soak.kinds import Scripted, Standin
 from tests.soak.mischief import (
     Churn,
     CloseRecord,
@@ -32,7 +33,7 @@ from tests.soak.mischief import (
 from tests.soak.oracle import ALIVE, DONE, FAILED, GONE, IDLE, WAITING, WORKING, Truth, reason_class
 from tests.soak.people import Beside, Interactive, Reopen
 from tests.soak.worktrees import CleanWorktree, InWorktree
-from tests.soak.world import AGENTS, Lost, ended
+from tests.soak.world import Lost, ended
 
 if TYPE_CHECKING:
     from tests.soak.lives import Life
@@ -67,9 +68,7 @@ class Launch(Actor):
         if with_hook:
             life.hook = stage.world.folder / "hooks" / life.mark
             more += ["--on-complete", f"echo ran >> {life.hook}"]
-        env = {"SOAK_WRAPPED": "1"} if wrapped and life.agent == "codex" else {}
-        if isinstance(life, ClaudeLife):
-            life.style = env["SOAK_STYLE"] = style
+        env = life.environment(wrapped=wrapped, style=style)
         done = starting.launch(stage, life, kind, *more, env=env)
         other = stage.busy_throughout(life.directory, done.since, done.until) if done.code == 0 else None
         if other is not None and other is not life:
@@ -114,8 +113,8 @@ class Conflict(Actor):
         if other is None:
             return None
         try:
-            with stage.world.stores.held("demo") as _:
-                life = new_life(stage, "demo", other.directory)
+            with stage.world.stores.held(OWN) as _:
+                life = new_life(stage, OWN, other.directory)
                 try:
                     return Launch().start(stage, life, DONE, None, wrapped=False, style="new", with_hook=False)
                 finally:
@@ -138,9 +137,8 @@ class ByHand(Actor):
         with stage.world.stores.held(agent) as _:
             life = new_life(stage, agent, directory)
             try:
-                env = {"SOAK_WRAPPED": "1"} if wrapped and agent == "codex" else {}
-                words = ["--no-daemon"] if agent == "codex" else []
-                starting.by_hand(stage, life, words, pid, **env)
+                words = list(life.by_hand) if isinstance(life, Standin) else []
+                starting.by_hand(stage, life, words, pid, **life.environment(wrapped=wrapped))
             finally:
                 life.lock.release()
         return f"{agent} by hand"
@@ -157,7 +155,7 @@ class Turn(Actor):
             return None
         try:
             with stage.world.stores.held(life.agent) as _, contextlib.suppress(Lost):
-                return self.go_on(life, rng) if isinstance(life, Standin) else self.go_on_demo(life, rng)
+                return self.go_on(life, rng) if isinstance(life, Standin) else self.go_on_alone(life, rng)
             life.await_end()
             return None
         finally:
@@ -183,9 +181,9 @@ class Turn(Actor):
         life.finish(how)
         return f"turn ends: {how}"
 
-    def go_on_demo(self, life: Life, rng: random.Random) -> str:
+    def go_on_alone(self, life: Life, rng: random.Random) -> str:
         kind = rng.choice((WORKING, WAITING, DONE, FAILED))
-        assert isinstance(life, DemoLife)
+        assert isinstance(life, Scripted)
         if life.turn == IDLE:
             starting.type_prompt(life, kind)
             return "prompt"
@@ -200,7 +198,7 @@ class Turn(Actor):
         with life.becoming(IDLE, DONE):
             life.timeline.may_be(time.monotonic(), Truth(ALIVE, WORKING))
             life.let_on(turn)
-            life.await_turn("idle")
+            life.await_turn(IDLE)
         return "turn ends: done"
 
 
@@ -238,17 +236,18 @@ class Stop(Actor):
             life.lock.release()
 
 
-def stop(stage: Stage, life: Life, *more: str, grace: str = "2s") -> str:
+def stop(stage: Stage, life: Life, *more: str, grace: str = "2s", name: str | None = None) -> str:
+    """`name`: what a person types, if not the id of the session."""
     was_alive = life.alive
     if was_alive:
         life.may_leave()
         life.stopping = True
-    done = stage.world.run("stop", life.id or "", "--grace", grace, *more)
-    stage.world.note(f"stop {life.id}: exit {done.code}: {(done.out + done.err).strip()}")
+    done = stage.world.run("stop", name or life.id or "", "--grace", grace, *more)
+    stage.world.note(f"stop {name or life.id}: exit {done.code}: {(done.out + done.err).strip()}")
     if done.crashed:
         stage.crash(done)
     if was_alive and done.code == 4 and life.is_guessed and "--force" not in more:
-        return stop(stage, life, *more, "--force", grace=grace)
+        return stop(stage, life, *more, "--force", grace=grace, name=name)
     if not was_alive:
         return f"stop of one that has ended, exit {done.code}"
     if ended(life.processes["agent"].pidfd):
@@ -279,7 +278,7 @@ class StopGroup(Actor):
     def act(self, stage: Stage, rng: random.Random) -> str | None:
         group = rng.choice(GROUPS)
         with contextlib.ExitStack() as held:
-            for agent in AGENTS:
+            for agent in stage.world.lives:
                 if not held.enter_context(stage.world.stores.held(agent, wait=False)):
                     return None
             mine = []
@@ -375,24 +374,30 @@ class KillWriting(Actor):
         if life is None:
             return None
         assert isinstance(life, Standin)
+        old = life.turn, life.last
         try:
-            with stage.world.stores.held(life.agent) as _, contextlib.suppress(Lost):
-                before = life.ends()
-                torn = [name for name in life.tears if name != "torn_status"]  # that one would be there for good
-                order = torn[int(chosen * len(torn))] if tears else "prompt"
-                arguments = {"pause": 0.05} if tears else {"text": "please do it"}
-                if order == "prompt":
-                    life.turn = WORKING
-                    life.timeline.may_be(time.monotonic(), Truth(ALIVE, WORKING))
-                life.may_end(*before, *life.ends())
-                assert life.line is not None
-                life.line.send(order, **arguments)
-                time.sleep(pause)
-                life.signal("agent", signal.SIGKILL)
+            with stage.world.stores.held(life.agent) as _:
+                self.strike(life, pause, chosen, tears=tears)
                 life.await_end()
+                life.learn_end(old)
             return "kill -9 while it writes"
         finally:
             life.lock.release()
+
+    def strike(self, life: Standin, pause: float, chosen: float, *, tears: bool) -> None:
+        with contextlib.suppress(Lost):
+            before = life.ends()
+            torn = [name for name in life.tears if name != "torn_status"]  # that one would be there for good
+            order = torn[int(chosen * len(torn))] if tears else "prompt"
+            arguments = {"pause": 0.05} if tears else {"text": "please do it"}
+            if order == "prompt":
+                life.turn = WORKING
+                life.timeline.may_be(time.monotonic(), Truth(ALIVE, WORKING))
+            life.may_end(*before, *life.ends())
+            assert life.line is not None
+            life.line.send(order, **arguments)
+            time.sleep(pause)
+            life.signal("agent", signal.SIGKILL)
 
 
 class Nested(Actor):
@@ -404,16 +409,16 @@ class Nested(Actor):
         directory, other = free_directory(stage, rng), free_directory(stage, rng)
         if directory is None or other is None or other == directory or len(stage.living()) >= MOST_ALIVE:
             return None
-        with stage.world.stores.held("demo") as _:
-            outer, inner = new_life(stage, "demo", directory), new_life(stage, "demo", other)
+        with stage.world.stores.held(OWN) as _:
+            outer, inner = new_life(stage, OWN, directory), new_life(stage, OWN, other)
             try:
-                assert isinstance(outer, DemoLife) and isinstance(inner, DemoLife)
+                assert isinstance(outer, Scripted) and isinstance(inner, Scripted)
                 inner.launched = True
                 inner.begins()
                 prompt = stage.world.folder / "words" / inner.mark
                 prompt.write_text(inner.words(WORKING))
                 command = " ".join(stage.world.command)
-                outer.first = f"[[bash:{command} launch demo --prompt-file {prompt} --cwd {other}]]"
+                outer.first = outer.tool_words(f"{command} launch {OWN} --prompt-file {prompt} --cwd {other}")
                 starting.launch(stage, outer, WORKING)
                 outer.first = ""  # a later run of it launches nobody
                 starting.await_nested(stage, outer, inner)
@@ -432,8 +437,9 @@ TABLE: tuple[type[Actor], ...] = (
 )  # fmt: skip
 
 
-def decide(seed: str, number: int) -> tuple[Actor, random.Random]:
-    """The same for the same seed, whatever the world is like by then."""
+def decide(seed: str, number: int, more: tuple[type[Actor], ...] = ()) -> tuple[Actor, random.Random]:
+    """The same for the same seed, whatever the world is like by then. `more`: actors that were asked for."""
     rng = random.Random(f"{seed}/{number}")
-    kind = rng.choices(TABLE, [one.weight for one in TABLE])[0]
+    table = (*TABLE, *more)
+    kind = rng.choices(table, [one.weight for one in table])[0]
     return kind(), rng

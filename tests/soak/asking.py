@@ -1,23 +1,33 @@
-"""Those who ask, all the time: list, and of one session list, status and why in a row."""
+"""Those who ask, all the time: list, and of one session list, status and why in a row; and a program that stays, which
+asks the Python API."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import subprocess
+import sys
+import tempfile
 import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
 from tests.soak.oracle import DISAGREE
 from tests.soak.stage import TOO_SLOW
+from tests.soak.world import PATIENCE, Done
 from tests.torture.answers import differences
+from tests.torture.handles import REPOSITORY
+from tests.torture.kernel import without_file_powers
 
 if TYPE_CHECKING:
     from tests.soak.lives import Life
     from tests.soak.stage import Stage
-    from tests.soak.world import Done
+    from tests.soak.world import World
 
 PLAIN, COMPARE = 0.2, 0.4  # how often without ended sessions, and how often one session is asked for three times
+PAUSE = 0.05  # seconds: one that stays takes not all of a machine
+API = "list_sessions()"
 
 
 class Asker(threading.Thread):
@@ -50,7 +60,7 @@ class Asker(threading.Thread):
         """Equal, where nothing happened to it since before the list."""
         stage = self.stage
         wrong = []
-        links = {row["link"]}
+        links, open_in = {row["link"]}, {*row["may_be_open_in"]}
         for verb in ("status", "why"):
             done, answer = stage.world.ask(verb, life.id or "")
             if done.crashed:
@@ -62,10 +72,13 @@ class Asker(threading.Thread):
             if "unknown" in (told.get("process"), row["process"]):
                 return  # some other process is starting: that is another world than a moment ago
             links.add(told.get("link"))
+            open_in |= {*told.get("may_be_open_in", ())}
             wrong += differences(life.id or "", verb, without_doubts(told), "list", without_doubts(row))
         stage.watcher.has_looked_after(done.until)
-        # Which is the only process that can be on it changes with every one of its agent that begins or ends.
-        concerned = [life, *(one for one in stage.lives[:] if one.agent == life.agent and "sole" in links)]
+        # Which is the only process that can be on it, and which may have it open on its screen, changes with every one
+        # of its agent that begins or ends.
+        by_others = "sole" in links or bool(open_in)
+        concerned = [life, *(one for one in stage.lives[:] if one.agent == life.agent and by_others)]
         if not all(is_quiet(one, done._replace(since=since)) for one in concerned):
             return
         stage.compared += 1
@@ -73,6 +86,62 @@ class Asker(threading.Thread):
             stage.verdicts[DISAGREE] += 1
             lines = "\n".join(wrong)
             stage.save(DISAGREE, f"{lines}\nfrom {since:.3f} to {done.until:.3f}\n{json.dumps(row, indent=1)}", life)
+
+
+class Program:
+    """Runs tests.soak.staying, as somebody whom the modes of files bind."""
+
+    def __init__(self, world: World) -> None:
+        self._said = tempfile.TemporaryFile()
+        self._popen = subprocess.Popen(
+            without_file_powers([sys.executable, "-m", "tests.soak.staying"]),
+            cwd=REPOSITORY,
+            env={**world.env, "PYTHONPATH": f"{world.env['PYTHONPATH']}:{REPOSITORY}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+        )
+
+    def ask(self) -> dict[str, Any] | None:
+        """Return an answer; None if there is none any more."""
+        assert self._popen.stdin and self._popen.stdout
+        try:
+            self._popen.stdin.write(b"\n")
+            self._popen.stdin.flush()
+        except BrokenPipeError:
+            return None
+        line = self._popen.stdout.readline()
+        return json.loads(line) if line else None
+
+    def end(self) -> tuple[int, str]:
+        assert self._popen.stdin and self._popen.stdout
+        with contextlib.suppress(BrokenPipeError):
+            self._popen.stdin.close()
+        code = self._popen.wait(PATIENCE)
+        self._popen.stdout.close()
+        self._said.seek(0)
+        with self._said as file:
+            return code, file.read().decode(errors="replace")
+
+
+class Staying(Asker):
+    """One process that asks again and again: whatever it remembers must not show in an answer."""
+
+    def run(self) -> None:
+        self._program = Program(self.stage.world)
+        super().run()
+        self._program.end()
+
+    def ask(self) -> None:
+        said = self._program.ask()
+        if said is None:
+            code, err = self._program.end()
+            self.stage.crash(Done((API,), code, "", err, 0.0, 0.0))
+            self._program = Program(self.stage.world)
+            return
+        self.stage.check(Done((API,), 0, "", "", said["since"], said["until"]), said, ended_too=True)
+        self.stage.by_api += 1
+        self.over.wait(PAUSE)
 
 
 def without_doubts(row: dict[str, Any]) -> dict[str, Any]:

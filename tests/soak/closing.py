@@ -7,10 +7,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from tests.agents import OWN
 from tests.soak import starting
 from tests.soak.actor import new_life
 from tests.soak.actors import end_tools, stop
-from tests.soak.kinds import OpenCodeLife
+from tests.soak.kinds import Standin
 from tests.soak.lives import key_of, ticks_of
 from tests.soak.oracle import DONE, SESSIONLESS
 from tests.soak.worktrees import clean, worktrees
@@ -30,7 +31,7 @@ def close(stage: Stage) -> None:
     for life in stage.living():
         if life.suspended:
             life.suspend(False)
-        if isinstance(life, OpenCodeLife) and life.log_is_held:
+        if isinstance(life, Standin) and life.log_is_held:
             life.hold_log(False)  # it is never late for long
     stop_everything(stage)
     check_strangers(stage)
@@ -49,12 +50,27 @@ def stop_everything(stage: Stage) -> None:
                 life.leave()  # nothing of it can be named to agentctl
             elif life.id is not None:
                 stop(stage, life, grace="5s")
+            if life.alive and life.is_guessed:
+                stop_in_doubt(stage, life)
+            if life.alive and life.has_other_name:
+                life.kill()  # it is shown, and nothing proves which session it is on
+                life.await_end()
             if life.alive:
                 stage.fail(ORPHANS, f"{life.agent} {life.id} could not be stopped", life)
     for life in [*stage.lives, *stage.by_id.values()]:
         end_tools(life)  # what those left behind that were not ended by agentctl
         if not life.alive:
             life.reap()
+
+
+def stop_in_doubt(stage: Stage, life: Life) -> None:
+    """A screen at rest, and a turn of its directory that no log has, because its process was killed before: agentctl
+    cannot tell which of the two this screen is on, and says so. A person names the launch, or leaves the screen."""
+    stage.notices["stopped at the end by its launch, or left: which session it was on could not be told"] += 1
+    if life.launched and life.launch_id is not None and not life.runner_killed:
+        stop(stage, life, grace="5s", name=life.launch_id)
+    else:
+        life.leave()
 
 
 def check_strangers(stage: Stage) -> None:
@@ -125,7 +141,7 @@ def check_directories(stage: Stage) -> None:
     """Each of them can be launched into again."""
     for path in stage.world.directories:
         stage.world.run("unlock", "--force", str(path))
-        life = new_life(stage, "demo", path)
+        life = new_life(stage, OWN, path)
         done = starting.launch(stage, life, DONE)
         life.lock.release()
         if done.code != 0:

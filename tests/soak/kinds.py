@@ -1,46 +1,30 @@
-"""The agents that the soak leads: what each of them is told, and what is true once it has done it."""
+"""The two kinds of agents that the soak leads: stand-ins, and real ones that do what their prompt says."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import select
-import shutil
-import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.soak.lives import UNDER_WAY, Life, Watcher
-from tests.soak.oracle import (
-    ALIVE,
-    ANY,
-    DONE,
-    FAILED,
-    GONE,
-    IDLE,
-    INTERRUPTED,
-    NOT_THERE,
-    SESSIONLESS,
-    WAITING,
-    WORKING,
-    Truth,
-)
-from tests.soak.world import Line, Lost, patiently
+from tests.soak.oracle import ALIVE, GONE, IDLE, WAITING, WORKING, Truth
+from tests.soak.world import Line, Lost
 from tests.torture.handles import Handle, WorldError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Standin(Life):
-    """Claude Code, Codex or OpenCode: a stand-in that does what it is told."""
+    """An agent for which a stand-in runs, which does what it is told."""
 
+    STANDIN: str  # the module with `build(words)`, which makes what runs in its process (standin.py)
+    WRAPPER: str | None = None  # the script that a node process around it runs, if its program is started by one
     headless_words = frozenset({"-p", "exec"})
     resume_words = frozenset({"--resume", "resume"})
     tears: tuple[str, ...] = ("torn_line",)  # what it can be in the middle of
     outlives_its_leader = True  # and can still be told from others then
+    by_hand: tuple[str, ...] = ()  # what a person types behind its name
+    reopens = False  # its screen can be opened again on a session that has ended
+    FOLDERS: tuple[str, ...] = ("",)  # of its store, in whose place something else may be; "" is the store itself
+    log_is_held = False
     pending = False  # a call without a result
     headless = resumed = False
 
@@ -50,11 +34,28 @@ class Standin(Life):
         self.pending = False
         hello = line.hello
         self.id = hello["id"]
+        self.has_other_name = hello["name"] != self.world.program(self.agent).name
         alive = self.has_process(hello["pid"], hello["start"], watcher, self.popen)
         words = hello["words"]
         self.headless = not self.headless_words.isdisjoint(words)
         self.resumed = not self.resume_words.isdisjoint(words)
         return alive
+
+    def environment(self, *, wrapped: bool = False, style: str = "new") -> dict[str, str]:
+        return {"SOAK_WRAPPED": "1"} if wrapped and self.WRAPPER else {}
+
+    @property
+    def can_be_late(self) -> bool:
+        """Can what it logs come later than what it does?"""
+        return False
+
+    def hold_log(self, on: bool) -> None:
+        """What it logs comes later from now on; or all of it comes now."""
+        raise NotImplementedError
+
+    def reopened(self) -> list[str]:
+        """What a person types to open its screen on its session again."""
+        raise NotImplementedError
 
     def do(self, name: str, **arguments: Any) -> dict[str, Any]:
         if self.line is None:
@@ -82,6 +83,23 @@ class Standin(Life):
 
     def prompt(self) -> None:
         raise NotImplementedError
+
+    def left_open(self) -> bool | None:
+        """Once its process is gone: does what it wrote end in a turn without an end? None: only its orders tell."""
+        return None
+
+    def learn_end(self, before: tuple[str, str]) -> None:
+        """It was killed as it was given a prompt. Whether it had written any of that, its store alone tells: if not,
+        its last turn is the one before, and nobody can know more. `before`: its turn, and how the last one ended."""
+        is_open = self.left_open()
+        if is_open is None or self.alive:
+            return
+        if not is_open:
+            self.turn, self.last = before
+        elif self.turn not in UNDER_WAY:
+            self.turn = WORKING
+        self.expected = self.ends()
+        self.timeline.is_now(time.monotonic(), *self.expected)
 
     def call(self, **more: Any) -> None:
         """Of a tool that runs until somebody ends it."""
@@ -119,167 +137,8 @@ class Standin(Life):
         self.await_end()
 
 
-class ClaudeLife(Standin):
-    tears = ("torn_line", "torn_status")
-
-    def status(self, status: str, waiting_for: str | None = None) -> None:
-        self.do("status", status=None if self.is_old else status, waiting_for=waiting_for)
-
-    @property
-    def is_old(self) -> bool:
-        """The older version gives no status in headless runs."""
-        return self.headless and self.style == "old"
-
-    style = "new"
-
-    def open(self) -> None:
-        self.do("say_hello")
-        if self.headless:
-            self.turn = WORKING
-            self.expected = (*self.ends(), NOT_THERE, Truth(GONE, self.last or ANY))
-            self.do("register", status=None if self.is_old else "busy")
-            self.do("prompt", text=f"{self.mark} go")
-        else:
-            self.turn = IDLE
-            self.do("register", status="idle")
-
-    def prompt(self) -> None:
-        with self.becoming(WORKING):
-            self.status("busy")
-            self.do("prompt", text="please do it")
-
-    def question(self) -> None:
-        with self.becoming(WAITING):
-            self.do("call", command="rm -rf build")
-            self.pending = True
-            self.status("waiting", "permission prompt")
-
-    def end_turn(self, how: str) -> None:
-        if how == FAILED:
-            self.do("api_error", code=500, error="server_error")
-        else:
-            self.do("answer")
-        if not self.is_old:
-            self.status("idle")
-
-
-class CodexLife(Standin):
-    def open(self) -> None:
-        self.do("open", lock=True)
-        self.do("say_hello")
-        if self.resumed:
-            self.do("take_up")
-        if self.headless:
-            self.turn = WORKING
-            self.expected = (*self.ends(), NOT_THERE, Truth(GONE, self.last or ANY))
-            self.do("prompt", text=f"{self.mark} go")
-        else:
-            self.turn = IDLE
-
-    def prompt(self) -> None:
-        with self.becoming(WORKING):
-            self.do("prompt", text="please do it")
-
-    def question(self) -> None:
-        with self.becoming(WAITING):
-            self.do("call", command="which one?", tool="request_user_input")
-            self.pending = True
-
-    def end_turn(self, how: str) -> None:
-        self.do("complete", error={"message": "no model"} if how == FAILED else None)
-
-
-LATE = 0.6  # seconds: long enough to be asked about meanwhile
-
-
-class OpenCodeLife(Standin):
-    """All sessions are in one database, and no file names a process: its lines in the log that all of them share do."""
-
-    headless_words = frozenset({"run"})
-    resume_words = frozenset({"--session"})
-    tears = ("torn_line", "torn_write")
-    outlives_its_leader = False
-    begun = False  # a screen has no session before its first prompt
-    ahead = 0.0  # seconds that its clock is ahead
-    log_is_held = False
-
-    @property
-    def truth(self) -> Truth:
-        return super().truth if self.begun else SESSIONLESS
-
-    @property
-    def is_guessed(self) -> bool:
-        return not self.headless
-
-    def set_clock(self, shift: float) -> None:
-        """Never back: it takes its messages in the order of their times, and would not know its own prompt."""
-        self.ahead = max(self.ahead, abs(shift))
-        super().set_clock(self.ahead)
-
-    def hold_log(self, on: bool) -> None:
-        self.do("hold" if on else "catch_up")
-        self.log_is_held = on
-
-    def open(self) -> None:
-        self.log_is_held = False
-        self.do("clock", shift=self.ahead)
-        self.do("open")
-        if self.resumed:
-            self.do("take_up")
-        if self.headless:
-            self.turn = WORKING
-            self.expected = (*self.ends(), NOT_THERE, Truth(GONE, self.last or ANY))
-            self.do("prompt", text=f"{self.mark} go")
-            self.do("step")
-            self.begun = True
-        else:
-            self.turn, self.last = IDLE, INTERRUPTED if self.turn in UNDER_WAY else self.last
-
-    def prompt(self) -> None:
-        with self.becoming(WORKING), contextlib.ExitStack() as then:
-            if not self.begun:
-                self.timeline.may_be(time.monotonic(), Truth(ALIVE, IDLE))  # begun, a moment before its prompt
-                then.enter_context(self.late_log())
-            self.begun = True
-            self.do("prompt", text="please do it")
-            self.do("step")
-
-    @contextlib.contextmanager
-    def late_log(self) -> Iterator[None]:
-        """No log names its session for some moments, in which nobody but us can end it."""
-        self.hold_log(True)
-        yield
-        time.sleep(LATE)
-        self.hold_log(False)
-
-    def call(self, **more: Any) -> None:
-        super().call(allowed=True, **more)
-
-    def question(self) -> None:
-        with self.becoming(WAITING):
-            self.do("call", command="rm -rf build", allowed=False)
-            self.pending = True
-
-    def end_turn(self, how: str) -> None:
-        if how == FAILED:
-            self.do("fail", code=400)
-        else:
-            self.do("answer")
-
-    def files(self) -> list[Path]:
-        root = self.world.roots[self.agent]
-        paths = (root / "opencode.db", root / "opencode.db-wal", root / "log" / "opencode.log")
-        return [path for path in paths if path.exists()]
-
-    def forget(self) -> None:
-        """As its own command deletes it, at once or not at all."""
-        with contextlib.closing(sqlite3.connect(self.files()[0], timeout=60.0)) as database, database:
-            for table, column in (("part", "session_id"), ("message", "session_id"), ("session", "id")):
-                database.execute(f"delete from {table} where {column} = ?", (self.id,))
-
-
-class DemoLife(Life):
-    """agentctl's own demo agent, a real one: told by its prompts, let go on by a FIFO that its tool reads."""
+class Scripted(Life):
+    """A real agent that does what its prompt says, and then goes on when it is let."""
 
     first = ""  # of its script
 
@@ -287,93 +146,40 @@ class DemoLife(Life):
     def can_be_told(self) -> bool:
         return not self.launched or self.turn != IDLE
 
-    @property
-    def gate(self) -> Path:
-        path = self.world.folder / "gates" / self.mark
-        if not path.exists():
-            os.mkfifo(path)
-        return path
-
-    @property
-    def folder(self) -> Path:
-        return self.world.roots["demo"] / "sessions" / (self.id or "-")
-
-    def forget(self) -> None:
-        shutil.rmtree(self.folder)
-
     def words(self, kind: str) -> str:
-        """A prompt that leads to what `kind` says, and stays there."""
-        script = {
-            WORKING: f"[[bash:read x < {self.gate}]]",
-            WAITING: "[[ask:true]]",
-            IDLE: "[[text:hello]][[idle]]",
-            DONE: "[[text:hello]]",
-            FAILED: "[[fail:no model]]",
-        }
-        return f"{self.mark} {self.first}{script[kind]}"
+        """Return a prompt that leads to what `kind` says, and stays there."""
+        raise NotImplementedError
 
-    def says(self) -> str | None:
-        try:
-            found: str = json.loads((self.folder / "process.json").read_text())["status"]
-        except (OSError, ValueError):
-            return None
-        return found
+    def tool_words(self, command: str) -> str:
+        """Return the part of a prompt that has its tool run this command."""
+        raise NotImplementedError
 
-    def await_turn(self, status: str) -> None:
-        """By what it wrote itself, of this very prompt."""
-        patiently(f"{self.id} says {status}", lambda: self.died_at is not None or self.has_prompt(status))
-        if self.died_at is not None:
-            raise Lost("it ended on the way")
+    def argv(self) -> list[str]:
+        """Return the command by which a person starts it at its prompt, with its id."""
+        raise NotImplementedError
 
-    def has_prompt(self, status: str) -> bool:
-        """And it writes no more until somebody does something: of one that works, its tool is at the gate."""
-        try:
-            lines = (self.folder / "events.jsonl").read_text().splitlines()
-        except OSError:
-            return False
-        at_gate = any('"event": "tool"' in line and f"{self.gate}" in line for line in lines)
-        return self.says() == status and any(self.mark in line for line in lines) and (status != "busy" or at_gate)
+    def await_turn(self, turn: str) -> None:
+        """Wait until it says that this very prompt has come to this turn; Lost if it ends on the way."""
+        raise NotImplementedError
+
+    def has_written(self, kind: str) -> bool:
+        """Is the end of the turn of this very prompt in its store, with this result?"""
+        raise NotImplementedError
+
+    def has_tool_result(self) -> bool:
+        raise NotImplementedError
+
+    def is_at_its_prompt(self) -> bool:
+        raise NotImplementedError
+
+    def turn_is_over(self) -> bool:
+        """Is the end of the turn of this very prompt the last that it wrote?"""
+        raise NotImplementedError
 
     def let_on(self, turn: str) -> None:
-        """Through the gate, or with an answer to its question: its turn ends well."""
-        if turn == WAITING:
-            (self.folder / "answer").write_text("n\n")
-            return
-        deadline = time.monotonic() + 60.0
-        while time.monotonic() < deadline and self.died_at is None:
-            try:
-                gate = os.open(self.gate, os.O_WRONLY | os.O_NONBLOCK)
-            except OSError:
-                time.sleep(0.01)
-                continue
-            with contextlib.suppress(OSError):
-                os.write(gate, b"x\n")
-            os.close(gate)
-            return
-
-    def leave(self) -> None:
-        self.may_leave()
-        self.type("\x04")
-        self.await_end()
+        """Let it go on from this turn, which then ends well."""
+        raise NotImplementedError
 
     def type(self, text: str) -> None:
-        self.drain()
-        os.write(self.terminal, text.encode())
-
-    def drain(self) -> None:
-        poll = select.poll()  # not select(): that knows no descriptor above 1023
-        poll.register(self.terminal, select.POLLIN)
-        while poll.poll(0):
-            try:
-                if not os.read(self.terminal, 65536):
-                    return
-            except OSError:
-                return
-
-
-LIVES: dict[str, type[Life]] = {
-    "claude": ClaudeLife,
-    "codex": CodexLife,
-    "opencode": OpenCodeLife,
-    "demo": DemoLife,
-}
+        """Type into its terminal."""
+        raise NotImplementedError

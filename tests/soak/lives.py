@@ -39,7 +39,17 @@ UNDER_WAY = (WORKING, WAITING)
 
 
 class Life:
-    """One session. Who changes it holds `lock`; the watcher alone says that it ended."""
+    """One session. Who changes it holds `lock`; the watcher alone says that it ended.
+
+    This is what the soak asks of an agent's description: a subclass of Standin or of Scripted (kinds.py).
+    """
+
+    FILES: str  # pattern of the files of one session in its agent's store; {id} stands for the session
+    has_other_name = False  # it was started by a link: agentctl may be unable to prove which session it is on
+
+    @classmethod
+    def prepare(cls, root: Path) -> None:
+        """Make what has to be in an empty store."""
 
     def __init__(self, world: World, agent: str, directory: Path) -> None:
         self.world = world
@@ -224,6 +234,10 @@ class Life:
         self.left += children_of(self.processes["agent"])
         self.signal("agent", signal.SIGKILL)
 
+    def environment(self, *, wrapped: bool = False, style: str = "new") -> dict[str, str]:
+        """What tells it how to be started: by a wrapper, in the style of an older version; if it has that."""
+        return {}
+
     def leave(self) -> None:
         """It is asked to end, in its own way."""
         raise NotImplementedError
@@ -241,13 +255,7 @@ class Life:
 
     def files(self) -> list[Path]:
         """Of its own, in its agent's store."""
-        root = self.world.roots[self.agent]
-        patterns = {
-            "claude": f"projects/*/{self.id}.jsonl",
-            "codex": f"sessions/*/*/*/rollout-*-{self.id}.jsonl",
-            "demo": f"sessions/{self.id}/events.jsonl",
-        }
-        return list(root.glob(patterns[self.agent]))
+        return list(self.world.roots[self.agent].glob(self.FILES.format(id=self.id)))
 
     def forget(self) -> None:
         """It is deleted from its store."""
@@ -255,11 +263,8 @@ class Life:
             path.unlink()
 
     def registrations(self) -> list[Path]:
-        """What a Claude Code that was killed leaves behind."""
-        if self.agent != "claude":
-            return []
-        paths = [self.world.roots["claude"] / "sessions" / f"{pid}.json" for pid in self.pids]
-        return [path for path in paths if path.exists() and (self.id or "-") in path.read_text()]
+        """What names its processes in its agent's store, and outlives one that was killed."""
+        return []
 
     @property
     def is_kept(self) -> bool:

@@ -7,9 +7,10 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from tests.agents import OWN
 from tests.soak import starting
 from tests.soak.actor import Actor, free_directory, free_pid, is_told, new_life
-from tests.soak.kinds import OpenCodeLife, Standin
+from tests.soak.kinds import Standin
 from tests.soak.lives import ANY_END
 from tests.soak.oracle import DONE, IDLE, NOT_THERE
 from tests.soak.world import Lost, patiently
@@ -119,15 +120,15 @@ class ShiftTimes(Actor):
 
 
 class LateLog(Actor):
-    """What it logs comes later, or with a kill never. Not of a session that no log has: that could be anybody's."""
+    """What it logs comes later, or with a kill never."""
 
     weight = 5
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        life = stage.pick(rng, lambda life: is_told(life) and isinstance(life, OpenCodeLife) and life.begun)
+        life = stage.pick(rng, lambda life: is_told(life) and isinstance(life, Standin) and life.can_be_late)
         if life is None:
             return None
-        assert isinstance(life, OpenCodeLife)
+        assert isinstance(life, Standin)
         try:
             with stage.world.stores.held(life.agent) as _, life.touched(), contextlib.suppress(Lost):
                 life.hold_log(not life.log_is_held)
@@ -213,8 +214,8 @@ class FullDisk(Actor):
         if directory is None or not stage.disk.acquire(blocking=False):
             return None
         try:
-            with stage.world.stores.held("demo") as _, stage.world.full_disk():
-                life = new_life(stage, "demo", directory)
+            with stage.world.stores.held(OWN) as _, stage.world.full_disk():
+                life = new_life(stage, OWN, directory)
                 try:
                     done = starting.launch(stage, life, DONE)
                 finally:
@@ -237,8 +238,8 @@ class ManualLock(Actor):
         locked = stage.world.run("lock", str(directory), "--ttl", "10s", "--reason", "soak")
         if locked.code != 0:
             return f"lock, exit {locked.code}"
-        with stage.world.stores.held("demo") as _:
-            life = new_life(stage, "demo", directory)
+        with stage.world.stores.held(OWN) as _:
+            life = new_life(stage, OWN, directory)
             try:
                 done = starting.launch(stage, life, DONE)
             finally:

@@ -21,9 +21,12 @@ FALSE_ENDED, FALSE_ALIVE, WRONG_PID = "false ended", "false alive", "wrong pid"
 WRONG_TURN, WRONG_END, DISAGREE = "wrong turn", "wrong end", "list, status and why disagree"
 MARKED = ", marked as inferred"
 HEDGED = "ended, with a doubt that names its process"
+AT_REST = "ended, while a process with another name rests on it"
 
 UNREAD = "its store could not be read"
+SLOW = "its store did not answer in time, and nobody had closed it"
 UNATTACHED = "its process is shown, as one that no session explains"
+NO_ROW, CLOSED = "no row", "closed"
 
 
 class Truth(NamedTuple):
@@ -114,8 +117,9 @@ class Seen(NamedTuple):
     row: dict[str, Any] | None
     rows: int = 1  # how often it is there
     ended_too: bool = True  # does the answer have ended sessions?
-    unread: bool = False  # was its store closed at some moment of the answer, and does the answer say so?
+    unread: str | None = None  # why its store was not read: the answer says that it was not, and that is so
     unattached: str | None = None  # what the answer says of its process, where that is not on any session
+    other_name: bool = False  # was its process started by a link of another name?
 
 
 class Verdict(NamedTuple):
@@ -141,6 +145,8 @@ def verdict(possible: frozenset[Truth], seen: Seen, pids: frozenset[int]) -> Ver
             return Verdict(WRONG_PID, f"said pid {row['pid']}, which never was on it")
         return of_turn(row, alive, WRONG_TURN)
     if not gone:
+        if seen.other_name and alive == {IDLE} and rule_of(row) == CLOSED:
+            return Verdict(AT_REST, f"said {row['status']}: {row['reason']}")
         hedged = row["inferred"] and not pids.isdisjoint(pids_in_doubt(row["reason"] or ""))
         return Verdict(HEDGED if hedged else FALSE_ENDED, f"said {row['status']}: {row['reason']}")
     return of_turn(row, gone, WRONG_END)
@@ -151,8 +157,8 @@ def of_nothing(possible: frozenset[Truth], seen: Seen, gone: bool) -> Verdict:
         return Verdict(RIGHT)
     if SESSIONLESS in possible and seen.unattached is not None:
         return Verdict(RIGHT)
-    if seen.unread:
-        return Verdict(UNKNOWN, UNREAD)
+    if seen.unread is not None:
+        return Verdict(UNKNOWN, seen.unread)
     if seen.unattached is not None:
         return Verdict(UNKNOWN, f"{UNATTACHED}: {reason_class(seen.unattached)}")
     return Verdict(MISSING)
@@ -171,6 +177,15 @@ def pids_in_doubt(reason: str) -> set[int]:
     """Of the processes that an answer says may be on the session."""
     found = re.search(r"pid ([0-9]+(?:, [0-9]+)*) may be on it", reason)
     return {int(word) for word in found[1].split(", ")} if found else set()
+
+
+def rule_of(row: dict[str, Any] | None) -> str:
+    """Return the name of the rule that decided, which stands at the beginning of its sentence in the evidence."""
+    if row is None:
+        return NO_ROW
+    facts = [one["fact"] for one in row.get("evidence", ()) if one.get("source") == "rule"]
+    names = [found[1] for fact in facts if (found := re.match(r"([a-z]+(?:-[a-z]+)*): ", fact))]
+    return names[0] if names else "no rule is named"
 
 
 def reason_class(reason: str | None) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from tests.soak import starting
 from tests.soak.actor import MOST_ALIVE, Actor, free_directory, new_life
-from tests.soak.kinds import LIVES, OpenCodeLife, Standin
+from tests.soak.kinds import Standin
 from tests.soak.oracle import IDLE, WORKING
 
 if TYPE_CHECKING:
     import random
 
+    from tests.soak.lives import Life
     from tests.soak.stage import Stage
 
 
@@ -46,9 +46,9 @@ class Interactive(Actor):
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
         agent, again = rng.choice(stage.agents), rng.random() < 0.4
-        if not issubclass(LIVES[agent], Standin):
+        if not issubclass(stage.world.lives[agent], Standin):
             return None
-        if shutil.which("tmux") is None or len(stage.living()) >= MOST_ALIVE:
+        if len(stage.living()) >= MOST_ALIVE:
             return None
         if again:
             return self.resume(stage, rng)
@@ -64,7 +64,7 @@ class Interactive(Actor):
         return f"launch {agent} --interactive, exit {done.code}"
 
     def resume(self, stage: Stage, rng: random.Random) -> str | None:
-        life = stage.pick(rng, lambda life: isinstance(life, OpenCodeLife) and not life.alive and life.is_kept)
+        life = stage.pick(rng, lambda life: can_reopen(life) and not life.alive and life.is_kept)
         if life is None:
             return None
         try:
@@ -78,21 +78,25 @@ class Interactive(Actor):
             life.lock.release()
 
 
+def can_reopen(life: Life) -> bool:
+    return isinstance(life, Standin) and life.reopens
+
+
 class Reopen(Actor):
     """A person opens the screen of a session that has ended."""
 
     weight = 5
 
     def act(self, stage: Stage, rng: random.Random) -> str | None:
-        life = stage.pick(rng, lambda life: life.is_kept and not life.alive and isinstance(life, OpenCodeLife))
+        life = stage.pick(rng, lambda life: life.is_kept and not life.alive and can_reopen(life))
         if life is None:
             return None
-        assert isinstance(life, OpenCodeLife)
+        assert isinstance(life, Standin)
         try:
             if len(stage.living()) >= MOST_ALIVE or not life.directory.exists():  # a worktree may be removed
                 return None
             with stage.world.stores.held(life.agent) as _:
-                starting.reopen(stage, life, ["--session", life.id or ""])
+                starting.reopen(stage, life, life.reopened())
             return "an ended session is opened by hand"
         finally:
             life.lock.release()

@@ -9,6 +9,7 @@ import argparse
 import faulthandler
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,10 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.soak.world import AGENTS
+from tests import agents
+from tests.soak import switched
+from tests.soak.cast import LIVES, named
+from tests.soak.switched import SWITCHED
 from tests.torture.__main__ import namespace
 
 if TYPE_CHECKING:
@@ -35,19 +39,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", default="", help="default: the commit")
-    parser.add_argument("--agents", default=",".join(AGENTS), help="which of them are led, and how often: a,b,b")
+    parser.add_argument("--agents", default=",".join(LIVES), help="which of them are led, and how often: a,b,b")
+    parser.add_argument("--with", dest="more", default="", metavar="A,B", help=f"also: {', '.join(SWITCHED)}")
     parser.add_argument("--inside", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     seed = options.seed or commit()
+    led, more = named(options.agents), switched.named(options.more)
     if options.inside:
-        agents = tuple(options.agents.split(","))
-        return as_init(lambda: inside(Path(options.inside), options.minutes, seed, agents))
+        return as_init(lambda: inside(Path(options.inside), options.minutes, seed, led, more))
     command, why = namespace()
     if command is None:
         print(f"the soak needs a PID namespace, and none can be had here: {why}")
         return 1
+    if shutil.which("tmux") is None:
+        print("the soak needs tmux for the launches with a screen, and it is not installed")
+        return 1
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         again = ["--inside", folder, "--minutes", str(options.minutes), "--seed", seed, "--agents", options.agents]
+        again += ["--with", options.more]
         return subprocess.run([*command, sys.executable, "-m", "tests.soak", *again], check=False).returncode
 
 
@@ -76,9 +85,9 @@ def as_init(run: object) -> int:
             return os.waitstatus_to_exitcode(status) & 0xFF
 
 
-def inside(folder: Path, minutes: float, seed: str, agents: tuple[str, ...]) -> int:
+def inside(folder: Path, minutes: float, seed: str, led: tuple[str, ...], more: tuple[type[Actor], ...]) -> int:
     from tests.soak import closing, report
-    from tests.soak.asking import Asker
+    from tests.soak.asking import Asker, Staying
     from tests.soak.stage import Stage
     from tests.soak.world import World
     from tests.torture.kernel import mount
@@ -87,14 +96,17 @@ def inside(folder: Path, minutes: float, seed: str, agents: tuple[str, ...]) -> 
     for old in evidence.glob("*") if evidence.exists() else ():
         old.unlink()
     mount("tmpfs", folder, "mode=755,size=75%")
-    stage = Stage(World(folder), evidence, agents)
+    stage = Stage(World(folder, LIVES), evidence, led)
     print(f"soak: {minutes:g} minutes, seed {seed}", flush=True)
+    if left_out := agents.not_covered_line("soak"):
+        print(f"soak: {left_out}", flush=True)
     faulthandler.dump_traceback_later(minutes * 60 + LATEST, exit=True)  # who waits for whom, if it does not end
     began = time.monotonic()
-    askers = [Asker(stage, f"{seed}/asker/{number}") for number in range(ASKERS)]
+    askers: list[Asker] = [Asker(stage, f"{seed}/asker/{number}") for number in range(ASKERS)]
+    askers.append(Staying(stage, f"{seed}/staying"))
     for asker in askers:
         asker.start()
-    broken = act(stage, seed, began + minutes * 60, began)
+    broken = act(stage, seed, more, began + minutes * 60, began)
     for asker in askers:
         asker.over.set()
     for asker in askers:
@@ -108,7 +120,7 @@ def inside(folder: Path, minutes: float, seed: str, agents: tuple[str, ...]) -> 
     return report.table(stage, seed, time.monotonic() - began, broken)
 
 
-def act(stage: Stage, seed: str, until: float, began: float) -> list[str]:
+def act(stage: Stage, seed: str, more: tuple[type[Actor], ...], until: float, began: float) -> list[str]:
     """Decisions are made in one order and taken up by a few workers. What went wrong with the soak itself."""
     from tests.soak import report
     from tests.soak.actors import decide
@@ -133,7 +145,7 @@ def act(stage: Stage, seed: str, until: float, began: float) -> list[str]:
     told, number = began, 0
     while time.monotonic() < until and not broken:
         try:
-            decisions.put(decide(seed, number), timeout=1.0)
+            decisions.put(decide(seed, number, more), timeout=1.0)
             number += 1
         except queue.Full:
             pass

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.soak.lives import Life, Watcher
-from tests.soak.oracle import ALIVE, GHOST, NOT_THERE, RIGHT, UNKNOWN, Seen, Verdict, verdict
+from tests.soak.oracle import ALIVE, GHOST, NOT_THERE, RIGHT, SLOW, UNKNOWN, UNREAD, Seen, Verdict, rule_of, verdict
 from tests.torture.handles import Handle
 from tests.torture.standins.files import start_ticks
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tests.soak.world import Done, World
 
-NAMES = {"claude-code": "claude"}  # as agentctl calls them, and as they are called here
 TOO_SLOW = "did not answer within"
 SAVED = 15  # of each kind: a flood of one does not hide another
 STRANGER = """
@@ -52,6 +51,14 @@ class Stranger(NamedTuple):
         return None if (said, code) == ("end\n", 0) else f"it said {said!r} and ended with {code}"
 
 
+class Unknown(NamedTuple):
+    """One way in which answers are `unknown`: of which agent's sessions, by which rule, for which reason."""
+
+    agent: str
+    rule: str
+    reason: str
+
+
 class Stage:
     def __init__(self, world: World, evidence: Path, agents: tuple[str, ...]) -> None:
         self.world = world
@@ -63,13 +70,15 @@ class Stage:
         self.zombies: list[Life] = []
         self.strangers: list[Stranger] = []
         self.verdicts: Counter[str] = Counter()
-        self.reasons: Counter[str] = Counter()
+        self.judged: Counter[str] = Counter()  # sessions in answers, by agent
+        self.unknown: Counter[Unknown] = Counter()
         self.actions: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.notices: Counter[str] = Counter()  # what is told, and is no failure
         self.ghosts: dict[str, tuple[dict[str, Any], Done]] = {}
         self.reused = 0
         self.answers = self.compared = 0
+        self.by_api = 0  # answers that a program which stays got from the Python API
         self.disk = threading.Lock()
         self._saved: Counter[str] = Counter()
         self._guard = threading.RLock()
@@ -172,7 +181,7 @@ class Stage:
         rows: dict[str, list[dict[str, Any]]] = {}
         for row in answer["sessions"]:
             rows.setdefault(row["id"], []).append(row)
-        told = {NAMES.get(one["agent"], one["agent"]): one["problem"] for one in answer["problems"]}
+        told = {one["agent"]: one["problem"] for one in answer["problems"]}
         unattached = {line["pid"]: line["why"] for line in answer["unattached"]}
         for id, found in rows.items():
             if self.find(id) is None:
@@ -183,26 +192,30 @@ class Stage:
                 found[0] if found else None,
                 rows=len(found) or 1,
                 ended_too=ended_too,
-                unread=self.is_excused(told.get(life.agent), life, done),
+                unread=self.excuse(told.get(life.agent), life, done),
                 unattached=next((why for pid, why in unattached.items() if pid in life.pids), None),
+                other_name=life.has_other_name,
             )
             possible = life.timeline.possible(done.since, done.until)
             if possible == {NOT_THERE} and not found:
                 continue  # it is over and done with
             self.count(life, verdict(possible, seen, frozenset(life.pids)), seen.row, done)
 
-    def is_excused(self, problem: str | None, life: Life, done: Done) -> bool:
-        """Does the answer say that the store was not read, and is that so? On a machine without a moment to spare a
-        store may be too slow by itself."""
+    def excuse(self, problem: str | None, life: Life, done: Done) -> str | None:
+        """Why the store was not read, if the answer says that it was not, and that is so. On a machine without a moment
+        to spare a store may be too slow by itself."""
         if problem is None:
-            return False
-        return TOO_SLOW in problem or self.world.stores.was_closed(life.agent, done.since, done.until)
+            return None
+        if self.world.stores.was_closed(life.agent, done.since, done.until):
+            return UNREAD
+        return SLOW if TOO_SLOW in problem else None
 
     def count(self, life: Life, found: Verdict, row: dict[str, Any] | None, done: Done) -> None:
         with self._guard:
             self.verdicts[found.kind] += 1
+            self.judged[life.agent] += 1
             if found.kind == UNKNOWN:
-                self.reasons[found.why] += 1
+                self.unknown[Unknown(life.agent, rule_of(row), found.why)] += 1
             if found.kind in (RIGHT, UNKNOWN):
                 return
         self.save(found.kind, f"{found.why}\n{moments(done)}\n{json.dumps(row, indent=1)}", life)

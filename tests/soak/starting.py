@@ -7,13 +7,12 @@ import fcntl
 import os
 import pty
 import subprocess
-import sys
 import termios
 import time
 import uuid
 from typing import TYPE_CHECKING
 
-from tests.soak.kinds import DemoLife, Standin
+from tests.soak.kinds import Scripted, Standin
 from tests.soak.lives import ANY_END, Life, key_of, ticks_of
 from tests.soak.oracle import DONE, FAILED, GONE, IDLE, NOT_THERE, WAITING, WORKING, Truth
 from tests.soak.world import PATIENCE, Command, Done, Line, Lost, ended, patiently
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from tests.soak.stage import Stage
 
 TICKS = os.sysconf("SC_CLK_TCK")
-STATUS = {WORKING: "busy", WAITING: "waiting", IDLE: "idle"}
 
 
 def launch(
@@ -31,7 +29,7 @@ def launch(
 ) -> Done:
     """`agentctl launch`. Who calls holds the lock of the life, and its store."""
     life.launched = True
-    prompt = life.words(kind) if isinstance(life, DemoLife) else f"{life.mark} go"
+    prompt = life.words(kind) if isinstance(life, Scripted) else f"{life.mark} go"
     words = ("launch", life.agent, "-p", prompt, "--cwd", str(life.directory), *more)
     return begin(stage, life, kind, words, kill_after, env or {}, before=(NOT_THERE,))
 
@@ -42,7 +40,7 @@ def resume(stage: Stage, life: Life, kind: str, *more: str) -> Done:
     before = tuple(life.timeline.possible(now, now))
     life.mark = f"soak-{stage.world.number()}-"
     life.launched = True
-    prompt = life.words(kind) if isinstance(life, DemoLife) else f"{life.mark} go"
+    prompt = life.words(kind) if isinstance(life, Scripted) else f"{life.mark} go"
     return begin(stage, life, kind, ("resume", life.id or "", prompt, *more), None, {}, before=before)
 
 
@@ -55,6 +53,7 @@ def begin(
     env: dict[str, str],
     before: tuple[Truth, ...],
 ) -> Done:
+    old = life.turn, life.last
     life.launch_id = None
     life.runner_killed = False
     life.in_pane = "--interactive" in words
@@ -79,11 +78,13 @@ def begin(
                 life.expected = life.ends()
                 life.is_settled()
         else:
-            assert isinstance(life, DemoLife)
+            assert isinstance(life, Scripted)
             command.wait_only()
-            follow_demo(stage, life, kind, before)
+            follow(stage, life, kind, before)
     except Lost:
         life.await_end()
+        if isinstance(life, Standin):
+            life.learn_end(old)
     done = command.wait()
     stage.world.note(f"agentctl {words[0]} for {life.mark}: exit {done.code}")
     if done.crashed:
@@ -159,8 +160,8 @@ def name_of(pid: int) -> str:
         return ""
 
 
-def follow_demo(stage: Stage, life: DemoLife, kind: str, before: tuple[Truth, ...]) -> None:
-    """The demo agent is on its own: see what it came to."""
+def follow(stage: Stage, life: Scripted, kind: str, before: tuple[Truth, ...]) -> None:
+    """It is on its own: see what it came to."""
     one = stage.world.launch_of(life.mark)
     while one is None and unnamed_runners(stage, life):
         time.sleep(0.01)
@@ -184,34 +185,29 @@ def follow_demo(stage: Stage, life: DemoLife, kind: str, before: tuple[Truth, ..
         life.turn, life.last = old
         ends_as(life, None, before)
     else:
-        life.await_turn(STATUS[kind])
+        life.await_turn(kind)
         life.expected = life.ends()
         life.is_settled()
 
 
-def ends_as(life: DemoLife, kind: str | None, before: tuple[Truth, ...]) -> None:
+def ends_as(life: Scripted, kind: str | None, before: tuple[Truth, ...]) -> None:
     """It is gone. How its turn ended is in what it wrote itself; nobody else writes there."""
-    try:
-        text = (life.folder / "events.jsonl").read_text()
-    except OSError:
-        text = ""
     now = time.monotonic()
-    ended_well = kind is not None and life.mark in text and f'"result": "{kind}"' in text.rpartition("\n{")[2]
+    ended_well = kind is not None and life.has_written(kind)
     life.timeline.is_now(now, *((Truth(GONE, kind or DONE),) if ended_well else (ANY_END, *before)))
     life.died_at = life.died_at or now
 
 
-def await_nested(stage: Stage, outer: DemoLife, inner: DemoLife) -> None:
+def await_nested(stage: Stage, outer: Scripted, inner: Scripted) -> None:
     """The tool of one launches the other, or is refused."""
 
     def is_told() -> bool:
-        events = outer.folder / "events.jsonl"
-        over = outer.died_at is not None or (events.exists() and '"tool_result"' in events.read_text())
+        over = outer.died_at is not None or outer.has_tool_result()
         return over or stage.world.launch_of(inner.mark) is not None
 
     if outer.alive:
         patiently("the tool that launches", is_told)
-    follow_demo(stage, inner, WORKING, (NOT_THERE,))
+    follow(stage, inner, WORKING, (NOT_THERE,))
 
 
 # By hand
@@ -240,19 +236,19 @@ def in_a_terminal(stage: Stage, life: Life, argv: list[str], program: str, at_pi
 
 def by_hand(stage: Stage, life: Life, words: list[str], at_pid: int | None, **env: str) -> None:
     life.begins()
-    if isinstance(life, DemoLife):
+    if isinstance(life, Scripted):
         life.id = str(uuid.uuid4())
         stage.know(life)
-        argv = [sys.executable, "-m", "agentctl.demo", "--session-id", life.id]
-        life.terminal = in_a_terminal(stage, life, argv, sys.executable, at_pid, **env)
+        argv = life.argv()
+        life.terminal = in_a_terminal(stage, life, argv, argv[0], at_pid, **env)
         assert life.popen is not None
         start = ticks_of(life.popen.pid)
         life.has_process(life.popen.pid, start or 0, stage.watcher, life.popen)
-        patiently(f"{life.id} at its prompt", lambda: is_at_its_prompt(life) or life.died_at is not None)
+        patiently(f"{life.id} at its prompt", lambda: life.is_at_its_prompt() or life.died_at is not None)
         life.turn = IDLE
     else:
         assert isinstance(life, Standin)
-        program = str(stage.world.folder / "bin" / life.agent)
+        program = str(stage.world.program(life.agent))
         life.terminal = in_a_terminal(stage, life, [program, *words], program, at_pid, **env)
         popen = life.popen
         assert popen is not None
@@ -269,11 +265,6 @@ def by_hand(stage: Stage, life: Life, words: list[str], at_pid: int | None, **en
                 life.open()
     life.expected = life.ends()
     life.is_settled()
-
-
-def is_at_its_prompt(life: DemoLife) -> bool:
-    """It says so a moment before it takes keys one by one; an end of input that was typed until then would be lost."""
-    return life.says() == "idle" and not termios.tcgetattr(life.terminal)[3] & termios.ICANON
 
 
 def reopen(stage: Stage, life: Standin, words: list[str]) -> None:
@@ -297,8 +288,8 @@ def has_exited(popen: subprocess.Popen[bytes]) -> bool:
         os.close(fd)
 
 
-def type_prompt(life: DemoLife, kind: str) -> None:
-    """To a demo agent at its prompt."""
+def type_prompt(life: Scripted, kind: str) -> None:
+    """To one at its prompt."""
     life.mark = f"soak-{life.world.number()}-"
     last = kind if kind in (DONE, FAILED) else None
     turn = kind if kind in (WORKING, WAITING) else IDLE
@@ -308,15 +299,6 @@ def type_prompt(life: DemoLife, kind: str) -> None:
             life.timeline.may_be(time.monotonic(), Truth("alive", WORKING))
             life.expected = (*life.expected, Truth(GONE, "interrupted"))
         life.type(f"{text}\n")
-        life.await_turn(STATUS[turn])
+        life.await_turn(turn)
         if kind in (DONE, FAILED):
-            patiently("the end of that turn", lambda: life.died_at is not None or turn_is_over(life))
-
-
-def turn_is_over(life: DemoLife) -> bool:
-    """Its last line is the end of the turn of this prompt."""
-    try:
-        text = (life.folder / "events.jsonl").read_text()
-    except OSError:
-        return False
-    return '"turn_end"' in text.partition(life.mark)[2] and life.says() == "idle"
+            patiently("the end of that turn", lambda: life.died_at is not None or life.turn_is_over())

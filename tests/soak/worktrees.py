@@ -49,6 +49,12 @@ def place_of(life: Life) -> Path | None:
     return path if life.alive else None
 
 
+def launched_in(world: World, life: Life) -> Path | None:
+    """Where a launch that is over already was put, by its record: whoever resumes it goes on there."""
+    one = world.launch_of(life.mark)
+    return None if one is None else Path(one["cwd"])
+
+
 class InWorktree(Actor):
     """Several in one repository, none in the way of another."""
 
@@ -63,7 +69,7 @@ class InWorktree(Actor):
             life = new_life(stage, agent, main)
             try:
                 done = starting.launch(stage, life, kind, "--worktree", "--group", f"w{stage.world.number()}")
-                life.directory = place_of(life) or life.directory
+                life.directory = place_of(life) or launched_in(stage.world, life) or life.directory
                 if life.alive and done.code == 0 and life.directory == main:
                     stage.fail(NOT_IN_ONE, done.err, life)
             finally:

@@ -19,13 +19,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests import agents
 from tests.torture.handles import REPOSITORY, Programs, WorldError
 from tests.torture.kernel import hanging, mount, without_file_powers
 from tests.torture.world import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from tests.soak.lives import Life
 
 PATIENCE = 120.0  # for a command or a stand-in: a bound, not an expectation
 STATE_SIZE = "24m"
@@ -33,12 +36,14 @@ FIRST_PID, LAST_PID = 300, 900
 DIRECTORIES = 8
 RETENTION = "20s"
 EXIT_CODES = {0, 1, 2, 3, 4, 5, 6, 7, 124}
-AGENTS = ("claude", "codex", "opencode", "demo")
 
 PROGRAM = """#!/bin/bash
 export PYTHONHOME={home} PYTHONPATH={repository} PYTHONDONTWRITEBYTECODE=1 LD_LIBRARY_PATH={libraries}
+export SOAK_STANDIN={standin} SOAK_SCRIPT={script}
 if [ -n "$SOAK_WRAPPED" ]; then exec -a node "$SOAK_PROGRAMS/node" -S -m tests.soak.standin {name} "$@"; fi
-exec -a {name} "$SOAK_PROGRAMS/{name}" -S -m tests.soak.standin "$@"
+name="${{SOAK_NAME:-{name}}}"
+unset SOAK_NAME
+exec -a "$name" "$SOAK_PROGRAMS/$name" -S -m tests.soak.standin "$@"
 """
 
 
@@ -125,8 +130,8 @@ class Switchboard:
 class Stores:
     """When each agent's store was closed to readers. Who lets an agent write holds its store open meanwhile."""
 
-    def __init__(self) -> None:
-        self._locks = {agent: threading.RLock() for agent in AGENTS}
+    def __init__(self, names: Iterable[str]) -> None:
+        self._locks = {agent: threading.RLock() for agent in names}
         self._closed: list[tuple[str, float, float | None]] = []
 
     @contextlib.contextmanager
@@ -155,20 +160,17 @@ class Stores:
 
 
 class World:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lives: dict[str, type[Life]]) -> None:
         self.folder = folder
+        self.lives = lives  # whom it leads
         self.home, self.state, self.data = folder / "home", folder / "state", folder / "data"
-        self.roots = {
-            "claude": self.home / ".claude",
-            "codex": self.home / ".codex",
-            "opencode": self.data / "opencode",
-            "demo": self.data / "agentctl-demo",
-        }
+        self.roots = {name: agents.load(name).root(self.home, self.data) for name in lives}
         for path in (*self.roots.values(), self.state, folder / "config" / "agentctl", folder / "gates"):
             path.mkdir(parents=True)
         for path in (folder / "hooks", folder / "words"):
             path.mkdir()
-        (self.roots["codex"] / "thread-writer-locks").mkdir()
+        for name, life in lives.items():
+            life.prepare(self.roots[name])
         mount("tmpfs", self.state, f"size={STATE_SIZE},mode=700")
         (folder / "config" / "agentctl" / "config.toml").write_text(f'retention = "{RETENTION}"\n')
         self.directories = [self.home / "work" / str(number) for number in range(DIRECTORIES)]
@@ -192,7 +194,7 @@ class World:
         }
         self.command = [sys.executable, "-m", "agentctl"]
         self.switchboard = Switchboard(folder / "socket")
-        self.stores = Stores()
+        self.stores = Stores(lives)
         self.full: list[tuple[float, float | None]] = []  # when the disk of the state folder was full
         self.journal: deque[tuple[float, str]] = deque(maxlen=400)
         self._count = 0
@@ -203,15 +205,31 @@ class World:
         self.journal.append((time.monotonic(), text))
 
     def _make_programs(self, folder: Path) -> None:
+        from tests.soak import kinds  # which need a world
+
         folder.mkdir()
         values = {"home": sys.base_prefix, "repository": REPOSITORY}
         values["libraries"] = self.programs.env.get("LD_LIBRARY_PATH", "")
-        for name in ("claude", "codex", "opencode", "node"):
-            self.programs.path(name)
-        for name in ("claude", "codex", "opencode"):
-            path = folder / name
-            path.write_text(PROGRAM.format(name=name, **values))
-            path.chmod(0o755)
+        self.programs.path("node")
+        for agent, life in self.lives.items():
+            if issubclass(life, kinds.Standin):
+                path = self.program(agent)
+                self.programs.path(path.name)
+                mine = {"name": path.name, "standin": life.STANDIN, "script": life.WRAPPER or ""}
+                path.write_text(PROGRAM.format(**mine, **values))
+                path.chmod(0o755)
+
+    def program(self, agent: str) -> Path:
+        """What a person runs who types the name of an agent."""
+        return self.folder / "bin" / agents.load(agent).PROGRAM
+
+    def link_program(self, agent: str, name: str) -> None:
+        """Let SOAK_NAME start this agent by a link with that name, which is what the kernel then shows as its name."""
+        link, target = self.folder / "programs" / "bin" / name, self.program(agent).name
+        with self.lock:
+            if not link.is_symlink() or os.readlink(link) != target:
+                link.unlink(missing_ok=True)
+                link.symlink_to(target)
 
     def number(self) -> int:
         with self._guard:

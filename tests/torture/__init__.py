@@ -1,1 +1,1 @@
-"""The lies of session tools, as named cases on real processes: `python -m tests.torture`, or `make torture`."""
+"""Every known way in which session tools lie, as a named case on real processes: `make torture`."""

@@ -1,10 +1,10 @@
-"""python -m tests.torture [--list] [--times] [--write] [--without-rules] [--rows FILE] [NAME...]
+"""python -m tests.torture [--list] [--report] [--times] [--write] [--reword] [--without-rules] [--rows FILE] [NAME...]
 
-NAME is a case (`zombie`) or one world of it (`zombie/zombie_leader`). TORTURE_SOURCES=FOLDER tries the agentctl that is
-there instead of this one: `tests.mutants` does that.
+NAME is a case (`zombie`) or one of its worlds (`zombie/zombie_leader`). TORTURE_SOURCES=FOLDER tests the agentctl in
+that folder instead of this one: `tests.mutants` uses it.
 
-Runs in a PID namespace of its own, as process 1: pids can be had again there, and nobody else's agents are seen.
-A check that cannot run is a failure: without namespaces there is one line that says why, and exit code 1.
+The suite runs in its own PID namespace, as process 1: there it can choose pids, and it sees no other agents. If there
+are no namespaces, it prints why and fails: a check that cannot run is a failure.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 NAMESPACE = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child"]
 AS_USER = (["--user", "--map-root-user", "--map-auto"], ["--user", "--map-root-user"])
@@ -24,21 +25,32 @@ SOURCES = "TORTURE_SOURCES"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture")
-    parser.add_argument("--list", action="store_true", help="the names of the cases and of their worlds")
-    parser.add_argument("--times", action="store_true", help="how long each world took")
-    parser.add_argument("--write", action="store_true", help="docs/torture.md, from a whole run that passed")
-    parser.add_argument("--without-rules", action="store_true", help="not what must hold after every case")
-    parser.add_argument("--rows", metavar="FILE", help="write every row there, as JSON")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and their worlds")
+    parser.add_argument("--report", action="store_true", help="print every check of the last whole run")
+    parser.add_argument("--times", action="store_true", help="print how long each world took")
+    parser.add_argument("--write", action="store_true", help="write docs/torture.md if a whole run passes")
+    parser.add_argument("--reword", action="store_true", help="write docs/torture.md again; runs nothing")
+    parser.add_argument("--without-rules", action="store_true", help="leave out what must hold after every case")
+    parser.add_argument("--rows", metavar="FILE", help="write every check to FILE, as JSON")
     parser.add_argument("--inside", metavar="FOLDER", help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these cases or worlds")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="run only these cases or worlds")
     options = parser.parse_args()
-    if options.write and (options.names or options.without_rules or os.environ.get(SOURCES)):
-        parser.error("--write is for a whole run of what is here")
+    if options.write and not is_whole(options):
+        parser.error("--write needs a whole run of this checkout")
     if options.list:
         return show()
+    if options.report:
+        return report(options.names)
+    if options.reword:
+        return reword()
     if options.inside:
         return inside(options)
     return outside(options)
+
+
+def is_whole(options: argparse.Namespace) -> bool:
+    """Return whether this runs every case with every rule, on this checkout."""
+    return not (options.names or options.without_rules or os.environ.get(SOURCES))
 
 
 def show() -> int:
@@ -52,30 +64,56 @@ def show() -> int:
     return 0
 
 
+def report(names: list[str]) -> int:
+    from tests.torture import long_form, runner
+    from tests.torture.rows import ROWS
+
+    if unknown := set(names) - {line.name for line in ROWS}:
+        raise SystemExit(f"no such case: {', '.join(sorted(unknown))}; --list shows them")
+    assert runner.ALWAYS  # the import registered the cases
+    rows, run = long_form.stored()
+    print(long_form.text_of(rows, run, names))
+    return 0
+
+
+def reword() -> int:
+    from tests.torture import summary
+
+    print(summary.reword())
+    return 0
+
+
 def outside(options: argparse.Namespace) -> int:
-    """Enter the namespaces. The folder is covered by a file system of their own, which goes with them."""
+    """Enter the namespaces and run the cases there. Their folder is a file system that ends with the namespaces."""
     command, why = namespace()
     if command is None:
-        print(f"the torture suite needs a PID namespace, and none can be had here: {why}")
+        print(f"the torture suite needs a PID namespace and cannot make one here: {why}")
         print("torture: 0 passed, 1 failed")
         return 1
     with (
         tempfile.TemporaryDirectory(prefix="torture-") as folder,
-        tempfile.NamedTemporaryFile(prefix="torture-rows-") as noted,
+        tempfile.NamedTemporaryFile(prefix="torture-rows-") as unnamed,
     ):
-        path = options.rows or noted.name
+        path = Path(options.rows or unnamed.name)
         flags = [flag for flag in ("--times", "--without-rules") if getattr(options, flag[2:].replace("-", "_"))]
-        again = [sys.executable, "-m", "tests.torture", "--inside", folder, "--rows", path, *flags, *options.names]
+        again = [sys.executable, "-m", "tests.torture", "--inside", folder, "--rows", str(path), *flags, *options.names]
         code = subprocess.run([*command, *again], env=environment(), check=False).returncode
-        if code == 0 and not options.names and not options.without_rules:
-            from tests.torture import runner, told  # noqa: F401  the cases register themselves
-
-            print(told.write(json.loads(Path(path).read_text()), published=options.write))
+        if is_whole(options) and path.exists() and (text := path.read_text()):
+            store(json.loads(text), write=options.write and code == 0)
         return code
 
 
+def store(rows: list[dict[str, Any]], *, write: bool) -> None:
+    """Store a whole run for --report, and write the page from it if asked."""
+    from tests.torture import long_form, page, summary
+
+    print(long_form.store(rows))
+    if write:
+        print(page.put("cases", summary.text_of(summary.counts(rows), page.now())))
+
+
 def environment() -> dict[str, str]:
-    """With the agentctl that is to be tried before any other."""
+    """Return our environment, in which Python finds the agentctl to be tested first."""
     env = dict(os.environ)
     if sources := env.get(SOURCES):
         env["PYTHONPATH"] = os.pathsep.join([sources, *filter(None, [env.get("PYTHONPATH")])])
@@ -83,6 +121,7 @@ def environment() -> dict[str, str]:
 
 
 def namespace() -> tuple[list[str] | None, str]:
+    """Return the command that makes the namespaces, or None and the reason."""
     why = "unshare (util-linux) is not installed"
     for options in [[]] if os.geteuid() == 0 else AS_USER:
         command = [*NAMESPACE, *options]
@@ -98,13 +137,13 @@ def namespace() -> tuple[list[str] | None, str]:
 
 def inside(options: argparse.Namespace) -> int:
     if os.getpid() != 1:
-        raise SystemExit("--inside is for the suite itself")
+        raise SystemExit("only the suite itself may use --inside")
     from tests.torture import world
     from tests.torture.kernel import mount
     from tests.torture.runner import Runner, select
 
     if os.environ.get(SOURCES) and not os.path.samefile(os.environ[SOURCES], world.SOURCES):
-        raise SystemExit(f"{SOURCES} is {os.environ[SOURCES]}, and agentctl was found in {world.SOURCES}")
+        raise SystemExit(f"{SOURCES} is {os.environ[SOURCES]}, but Python imports agentctl from {world.SOURCES}")
     cases = select(options.names)
     mount("tmpfs", Path(options.inside), "mode=755,size=75%")
     runner = Runner(Path(options.inside), times=options.times, rules=not options.without_rules)

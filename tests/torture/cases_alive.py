@@ -9,7 +9,9 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.torture.agents import CODEX_BINARY
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import CODEX_BINARY, Codex
+from tests.agents.demo.torture import Demo
 from tests.torture.handles import Handle, Puppet, WorldError, arguments, read_answer, wait_until
 from tests.torture.kernel import in_inner_pid_namespace, mounted
 from tests.torture.registry import case
@@ -29,15 +31,15 @@ CLAUDE_SCRIPT = "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js"
 @case("unflushed")
 def unflushed(world: World) -> None:
     """alive for a long time, and no transcript yet"""
-    busy = world.claude("busy")
-    idle = world.claude("idle")
-    quiet = world.claude(None, style="old", headless=True)
+    busy = Claude.spawn(world, "busy")
+    idle = Claude.spawn(world, "idle")
+    quiet = Claude.spawn(world, None, style="old", headless=True)
     dialog = world.bare("claude", ["claude"], cwd=world.folder_at("untrusted"))
     for agent in (busy, idle, quiet):
         set_back(agent.file, HOURS)
-    one, tui = world.codex(source="exec"), world.codex(source="cli")
+    one, tui = Codex.spawn(world, source="exec"), Codex.spawn(world, source="cli")
     ephemeral = world.bare("codex", [CODEX_BINARY, "exec", "--ephemeral", "go"])
-    demo = world.demo(None, status="idle")
+    demo = Demo.spawn(world, None, status="idle")
     world.look()
     world.check("claude busy, no transcript", busy.id, "running", pid=busy, link="exact", inferred=False)
     world.check("claude at its prompt, no transcript", idle.id, "idle", pid=idle, link="exact")
@@ -52,9 +54,9 @@ def unflushed(world: World) -> None:
 @case("unflushed")
 def resumed_and_not_registered(world: World) -> None:
     """claude --resume, still starting: its arguments name the session"""
-    killed = world.claude("busy", cwd=world.folder_at("one")).mid_model()
+    killed = Claude.spawn(world, "busy", cwd=world.folder_at("one")).mid_model()
     killed.kill()
-    finished = world.claude("busy", cwd=world.folder_at("two")).finished()
+    finished = Claude.spawn(world, "busy", cwd=world.folder_at("two")).finished()
     finished.leave()
     starting = [
         world.bare("claude", ["claude", "--resume", agent.id], cwd=world.home / name)
@@ -70,7 +72,7 @@ def resumed_and_not_registered(world: World) -> None:
 @case("unflushed-two")
 def unflushed_two(world: World) -> None:
     """two such in one directory"""
-    agents = [world.claude("busy"), world.claude("busy"), world.codex(), world.codex()]
+    agents = [Claude.spawn(world, "busy"), Claude.spawn(world, "busy"), Codex.spawn(world), Codex.spawn(world)]
     world.look()
     for agent, status in zip(agents, ("running", "running", "alive", "alive"), strict=True):
         world.check("one of two in one directory, no transcript", agent.id, status, pid=agent, link="exact")
@@ -79,8 +81,8 @@ def unflushed_two(world: World) -> None:
 @case("wrapper-exit")
 def wrapper_exit(world: World) -> None:
     """the launching wrapper exits, the detached child works on"""
-    claude = world.claude("busy", wrapper=["node", "/opt/launcher/launch.js"], then="exit").mid_tool()
-    codex = world.codex(wrapper=NODE_WRAPPER, then="exit").mid_tool()
+    claude = Claude.spawn(world, "busy", wrapper=["node", "/opt/launcher/launch.js"], then="exit").mid_tool()
+    codex = Codex.spawn(world, wrapper=NODE_WRAPPER, then="exit").mid_tool()
     for agent in (claude, codex):
         assert agent.wrapper is not None
         agent.wrapper.reap()
@@ -97,7 +99,7 @@ def is_orphan(pid: int) -> bool:
 @case("wrapper-killed")
 def wrapper_killed(world: World) -> None:
     """node wrapper killed -9, native child lives"""
-    agent = world.codex(wrapper=NODE_WRAPPER).mid_tool()
+    agent = Codex.spawn(world, wrapper=NODE_WRAPPER).mid_tool()
     assert agent.wrapper is not None
     world.look()
     world.check("codex under its node wrapper", agent.id, "running", pid=agent, link="exact")
@@ -112,10 +114,10 @@ def wrapper_killed(world: World) -> None:
 @case("two-in-one-cwd")
 def two_in_one_cwd(world: World) -> None:
     """two live agents in one directory, the elder process on the younger session"""
-    elder, younger = world.claude("idle"), world.claude("idle")
+    elder, younger = Claude.spawn(world, "idle"), Claude.spawn(world, "idle")
     younger.mid_model().status("busy")
     elder.finished()
-    first, second = world.codex(source="cli"), world.codex(source="cli")
+    first, second = Codex.spawn(world, source="cli"), Codex.spawn(world, source="cli")
     second.mid_model()
     first.finished()
     world.look()
@@ -128,8 +130,8 @@ def two_in_one_cwd(world: World) -> None:
 @case("two-in-one-cwd")
 def two_on_one_session(world: World) -> None:
     """two live claudes on one and the same session"""
-    first = world.claude("busy").finished()
-    second = world.claude("busy", id=first.id, argv=["claude", "--resume", first.id]).mid_model()
+    first = Claude.spawn(world, "busy").finished()
+    second = Claude.spawn(world, "busy", id=first.id, argv=["claude", "--resume", first.id]).mid_model()
     world.look()
     held = sorted(entry["pid"] for entry in world.listing.rows[first.id]["processes"])
     world.check("one works, one is at its prompt", first.id, "running", pid=second, link="exact")
@@ -143,9 +145,9 @@ def two_on_one_session(world: World) -> None:
 def id_rotates(world: World) -> None:
     """/clear gives the same process a new session; its arguments keep the old id"""
     ids = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(1, 5)]
-    finished = world.claude("busy", id=ids[0], argv=["claude", "--session-id", ids[0]]).finished()
+    finished = Claude.spawn(world, "busy", id=ids[0], argv=["claude", "--session-id", ids[0]]).finished()
     finished.do("clear", id=ids[1])
-    dropped = world.claude("busy", id=ids[2], argv=["claude", "--resume", ids[2]]).mid_model()
+    dropped = Claude.spawn(world, "busy", id=ids[2], argv=["claude", "--resume", ids[2]]).mid_model()
     dropped.status("idle")  # Esc before any answer: nothing is written
     dropped.do("clear", id=ids[3])
     world.look()
@@ -165,13 +167,17 @@ def version_named_binary(world: World) -> None:
     """the process is not named after its agent"""
     versions = world.programs.path("claude/versions/2.1.199")
     agents = {
-        "claude as 2.1.199": world.claude("busy", program="claude/versions/2.1.199", argv=[versions]),
-        "claude as node": world.claude("busy", program="node", argv=["node", CLAUDE_SCRIPT]),
-        "claude as MainThread": world.claude("busy", program="node", comm="MainThread", argv=["node", CLAUDE_SCRIPT]),
-        "claude as cc-nightly": world.claude("busy", program="cc-nightly", argv=["cc-nightly"]),
-        "codex as MainThread": world.codex(program="node", comm="MainThread", argv=NODE_WRAPPER),
-        "codex as cdx": world.codex(program="cdx", argv=["cdx", "exec", "go"]),
+        "claude as 2.1.199": Claude.spawn(world, "busy", program="claude/versions/2.1.199", argv=[versions]),
+        "claude as node": Claude.spawn(world, "busy", program="node", argv=["node", CLAUDE_SCRIPT]),
+        "claude as MainThread": Claude.spawn(
+            world, "busy", program="node", comm="MainThread", argv=["node", CLAUDE_SCRIPT]
+        ),
+        "claude as cc-nightly": Claude.spawn(world, "busy", program="cc-nightly", argv=["cc-nightly"]),
+        "codex as MainThread": Codex.spawn(world, program="node", comm="MainThread", argv=NODE_WRAPPER),
+        "codex as cdx": Codex.spawn(world, program="cdx", argv=["cdx", "exec", "go"]),
     }
+    # As the real one does: nothing else tells what a program of this name is.
+    agents["claude as cc-nightly"].do("watch", path=str(world.root(Claude)))
     for agent in agents.values():
         agent.do("prompt", text="go")
     bare = world.bare("claude/versions/2.1.199", [versions], cwd=world.folder_at("untrusted"))
@@ -184,10 +190,10 @@ def version_named_binary(world: World) -> None:
 @case("quiet-turn")
 def quiet_turn(world: World) -> None:
     """hours in one model call, nothing written"""
-    claude = world.claude("busy").mid_model()
-    older = world.claude(None, style="old", headless=True).mid_model()
-    codex = world.codex().mid_model()
-    demo = world.demo("[[sleep:300]]")
+    claude = Claude.spawn(world, "busy").mid_model()
+    older = Claude.spawn(world, None, style="old", headless=True).mid_model()
+    codex = Codex.spawn(world).mid_model()
+    demo = Demo.spawn(world, "[[sleep:300]]")
     demo.wait_for_event("prompt")
     written = [claude.file, claude.transcript, older.file, older.transcript, codex.rollout_of(), codex.lock]
     for path in (*written, *demo.folder.iterdir()):
@@ -202,7 +208,7 @@ def quiet_turn(world: World) -> None:
 @case("quiet-turn")
 def suspended(world: World) -> None:
     """stopped by Ctrl-Z, and told to go on"""
-    claude, codex = world.claude("busy").mid_model(), world.codex().mid_model()
+    claude, codex = Claude.spawn(world, "busy").mid_model(), Codex.spawn(world).mid_model()
     for agent in (claude, codex):
         agent.send_signal(signal.SIGSTOP)
         wait_until("it is suspended", partial(is_suspended, agent.pid))
@@ -218,8 +224,8 @@ def is_suspended(pid: int) -> bool:
 @case("quiet-turn")
 def far_behind(world: World) -> None:
     """megabytes of bookkeeping behind the last step of the turn"""
-    working = world.claude(None, style="old", headless=True).mid_model()
-    finished = world.claude("busy").finished()
+    working = Claude.spawn(world, None, style="old", headless=True).mid_model()
+    finished = Claude.spawn(world, "busy").finished()
     finished.leave()
     for agent in (working, finished):
         with open(agent.transcript, "ab") as file:
@@ -233,20 +239,22 @@ def far_behind(world: World) -> None:
 @case("background-shell")
 def background_shell(world: World) -> None:
     """turn over, a background command still runs"""
-    claude = world.claude("busy").mid_tool()
+    claude = Claude.spawn(world, "busy").mid_tool()
     claude.do("result")
     claude.do("answer")
     claude.status("shell")
-    stream = world.claude("busy", headless=True, argv=["claude", "-p", "--input-format", "stream-json"]).mid_tool()
+    stream = Claude.spawn(
+        world, "busy", headless=True, argv=["claude", "-p", "--input-format", "stream-json"]
+    ).mid_tool()
     stream.do("result")
     stream.do("answer")
     stream.status("idle")
-    codex = world.codex(source="cli").mid_tool()
+    codex = Codex.spawn(world, source="cli").mid_tool()
     codex.do("abort")  # Esc: the tool goes on as a background terminal
-    subagent = world.claude("busy").mid_model()
+    subagent = Claude.spawn(world, "busy").mid_model()
     subagent.do("answer")  # the turn is over, and an asynchronous sub-agent works on
     note = world.folder / "background"
-    demo = world.demo(f"[[bash:sleep 300 & echo $! > {note}]] [[idle]]", status="idle")
+    demo = Demo.spawn(world, f"[[bash:sleep 300 & echo $! > {note}]] [[idle]]", status="idle")
     pid = int(note.read_text())
     world.keep(Handle(pid, start_ticks(pid)))
     world.look()
@@ -262,9 +270,9 @@ def foreign(world: World) -> None:
     """started by hand in a terminal, no agentctl near it"""
     controller, terminal = os.openpty()
     world.until_the_end(open_files(controller, terminal))
-    claude = world.claude("busy", terminal=terminal).mid_model()
-    codex = world.codex(source="cli").mid_model()
-    demo = world.demo("[[sleep:300]]")
+    claude = Claude.spawn(world, "busy", terminal=terminal).mid_model()
+    codex = Codex.spawn(world, source="cli").mid_model()
+    demo = Demo.spawn(world, "[[sleep:300]]")
     demo.wait_for_event("prompt")
     world.look()
     tty = {"tty": os.ttyname(terminal), "tmux": None}
@@ -288,10 +296,10 @@ def open_files(*descriptors: int) -> Iterator[None]:
 @case("foreign")
 def foreign_of_old_versions(world: World) -> None:
     """older versions that do not say which session they are on"""
-    claude = world.claude(register=False, style="old").mid_model()
-    resting = world.claude(register=False, style="old", cwd=world.folder_at("other")).finished(status=None)
-    codex = world.codex(source="cli", lock=False).mid_model()
-    idle = world.codex(source="cli", lock=False, cwd=world.folder_at("other")).finished()
+    claude = Claude.spawn(world, register=False, style="old").mid_model()
+    resting = Claude.spawn(world, register=False, style="old", cwd=world.folder_at("other")).finished(status=None)
+    codex = Codex.spawn(world, source="cli", lock=False).mid_model()
+    idle = Codex.spawn(world, source="cli", lock=False, cwd=world.folder_at("other")).finished()
     world.look()
     world.check("older claude in mid-turn, alone there", claude.id, "running", pid=claude, link="sole", inferred=True)
     world.check("older claude at rest, alone there", resting.id, "idle", pid=resting, link="sole", inferred=True)
@@ -302,7 +310,7 @@ def foreign_of_old_versions(world: World) -> None:
 @case("foreign")
 def foreign_resumed_old_codex(world: World) -> None:
     """an older codex that was asked to resume a session, and has not opened it yet"""
-    before = world.codex(source="cli", lock=False).finished()
+    before = Codex.spawn(world, source="cli", lock=False).finished()
     before.leave()
     resumed = world.bare("codex", [CODEX_BINARY, "resume", before.id])
     world.look()
@@ -313,7 +321,7 @@ def foreign_resumed_old_codex(world: World) -> None:
 def foreign_in_a_container(world: World) -> None:
     """an agent in an inner PID namespace, whose own pid is not the one we see"""
     id = str(uuid.uuid4())
-    config = {"kind": "claude", "style": "new", "headless": False, "id": id, "root": str(world.claude_root)}
+    config = {"kind": Claude.STANDIN, "style": "new", "headless": False, "id": id, "root": str(world.root(Claude))}
     words = arguments(world.config_file({**config, "argv": ["claude"]}), ["claude"])
     command = in_inner_pid_namespace([world.programs.path("claude"), *words[1:]])
     popen = world.popen(command, "/usr/bin/env", world.work, None)
@@ -346,9 +354,9 @@ def foreign_on_overlay(world: World) -> None:
     base = world.folder
     world.until_the_end(mounted("ramfs", base / "lower"))  # another file system than the upper one
     layers = f"lowerdir={base}/lower,upperdir={base}/upper,workdir={base}/worker"
-    world.until_the_end(mounted("overlay", world.codex_root, layers))
-    agent, fresh = world.codex().mid_model(), world.codex(source="cli")
-    if agent.lock.stat().st_dev == world.codex_root.stat().st_dev:
+    world.until_the_end(mounted("overlay", world.root(Codex), layers))
+    agent, fresh = Codex.spawn(world).mid_model(), Codex.spawn(world, source="cli")
+    if agent.lock.stat().st_dev == world.root(Codex).stat().st_dev:
         raise WorldError("this overlay has one device number only")
     world.look()
     world.check("codex exec", agent.id, "running", pid=agent, link="exact", inferred=False)

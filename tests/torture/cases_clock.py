@@ -5,7 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from tests.torture.agents import Claude
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import Codex
+from tests.agents.demo.torture import Demo
+from tests.agents.opencode.torture import OpenCode
 from tests.torture.handles import Handle, arguments, read_answer
 from tests.torture.kernel import in_time_namespace
 from tests.torture.registry import case
@@ -15,7 +18,6 @@ from tests.torture.world import set_back
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.torture.agents import Codex, Demo
     from tests.torture.world import World
 
 HOURS = 5 * 3600
@@ -39,14 +41,14 @@ def set_clock(world: World, shift: float) -> None:
 @case("clock-step")
 def clock_set(world: World) -> None:
     """the clock is set hours forward, or back, while agents run and others have ended"""
-    claude, resting, killed = (world.claude("busy") for _ in range(3))
+    claude, resting, killed = (Claude.spawn(world, "busy") for _ in range(3))
     claude.mid_model()
     resting.finished()
     killed.mid_model().kill()
-    codex, dead = world.codex().mid_model(), world.codex().mid_model()
+    codex, dead = Codex.spawn(world).mid_model(), Codex.spawn(world).mid_model()
     dead.kill()
-    opencode = world.opencode(cwd=world.folder_at("opencode")).mid_model()
-    demo = world.demo("[[sleep:300]]")
+    opencode = OpenCode.spawn(world, cwd=world.folder_at("opencode")).mid_model()
+    demo = Demo.spawn(world, "[[sleep:300]]")
     demo.wait_for_event("prompt")
     for label, shift in (("forward", HOURS), ("back", -HOURS)):
         set_clock(world, shift)
@@ -64,8 +66,8 @@ def clock_set(world: World) -> None:
 @case("clock-step")
 def clock_set_back_inferred(world: World) -> None:
     """older agents that name no session, in mid-turn: the clock is set back, or the times of their files are ahead"""
-    claude = world.claude(register=False, style="old", cwd=world.folder_at("one")).mid_model()
-    opencode = world.opencode("screen", log="errors", cwd=world.folder_at("two")).mid_model()
+    claude = Claude.spawn(world, register=False, style="old", cwd=world.folder_at("one")).mid_model()
+    opencode = OpenCode.spawn(world, "screen", log="errors", cwd=world.folder_at("two")).mid_model()
     world.look()
     world.check("claude, before", claude.id, "running", pid=claude, link="sole", inferred=True)
     world.check("opencode, before", opencode.id, "running", pid=opencode, link="sole", inferred=True)
@@ -82,7 +84,7 @@ def clock_set_back_inferred(world: World) -> None:
 def claude_elsewhere(world: World, around: Callable[[list[str]], list[str]]) -> Claude:
     """A claude that was started below another process, which gives it a clock of its own."""
     id = str(uuid.uuid4())
-    config = {"kind": "claude", "style": "new", "headless": False, "id": id, "root": str(world.claude_root)}
+    config = {"kind": Claude.STANDIN, "style": "new", "headless": False, "id": id, "root": str(world.root(Claude))}
     words = arguments(world.config_file({**config, "argv": ["claude"]}), ["claude"])
     popen = world.popen(around([world.programs.path("claude"), *words[1:]]), "/usr/bin/unshare", world.work, None)
     assert popen.stdin and popen.stdout
@@ -90,7 +92,7 @@ def claude_elsewhere(world: World, around: Callable[[list[str]], list[str]]) -> 
     world.keep(outer)
     pid = read_answer(popen.stdout)["ready"]
     seen = {"ready": pid, "start": start_ticks(pid)}  # as we see it
-    where = {**config, "root_path": world.claude_root, "cwd": str(world.work.resolve())}
+    where = {**config, "root_path": world.root(Claude), "cwd": str(world.work.resolve())}
     agent = Claude(seen, None, (popen.stdin, popen.stdout), where, world.keep)
     world.keep(agent)
     agent.register("busy")
@@ -100,12 +102,12 @@ def claude_elsewhere(world: World, around: Callable[[list[str]], list[str]]) -> 
 @case("clock-step")
 def time_namespace(world: World) -> None:
     """the command or the agent is in a time namespace: the kernel shows other start times to each of them"""
-    claude, codex = world.claude("busy").mid_model(), world.codex().mid_model()
-    killed, recycled = world.claude("busy").mid_model(), world.claude("busy").mid_model()
+    claude, codex = Claude.spawn(world, "busy").mid_model(), Codex.spawn(world).mid_model()
+    killed, recycled = Claude.spawn(world, "busy").mid_model(), Claude.spawn(world, "busy").mid_model()
     killed.kill()
     recycled.kill()
     stranger = world.stranger(recycled.pid)
-    demo = world.demo("[[sleep:300]]")
+    demo = Demo.spawn(world, "[[sleep:300]]")
     demo.wait_for_event("prompt")
     everybody: dict[str, Claude | Codex | Demo] = {"claude": claude, "codex": codex, "demo agent": demo}
     shifted = claude_elsewhere(world, in_time_namespace(7_200))

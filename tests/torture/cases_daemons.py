@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.torture.agents import CODEX_BINARY, Claude
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import CODEX_BINARY, Codex, CodexDaemon
 from tests.torture.registry import case
 from tests.torture.standins.files import milliseconds, random_id, timed_id
 from tests.torture.world import Contains
@@ -20,32 +21,72 @@ ACTIVE, IDLE = {"type": "active", "activeFlags": []}, {"type": "idle"}
 @case("native-daemon")
 def codex_daemon(world: World) -> None:
     """codex's app-server holds three threads, and terminals are only its clients"""
-    daemon = world.codex_daemon()
-    working, resting, fresh = timed_id(), timed_id(), timed_id()
+    daemon = CodexDaemon.spawn(world)
     clients = [world.bare("codex", [CODEX_BINARY, "do it"]) for _ in range(3)]
+    working, resting, fresh = timed_id(), timed_id(), timed_id()
     helper = world.bare("codex", [CODEX_BINARY, "app-server", "daemon", "pid-update-loop"])
     for id, status in ((working, ACTIVE), (resting, IDLE), (fresh, IDLE)):
         daemon.holds(id, status)
     daemon.mid_tool(id=working)
     daemon.finished(id=resting)
-    alone = world.codex().mid_model()  # of which the daemon says: not loaded, interrupted
+    alone = Codex.spawn(world).mid_model()  # of which the daemon says: not loaded, interrupted
     world.look()
     world.check("a thread in mid-turn", working, "running", pid=daemon, link="exact", inferred=False)
     world.check("a thread at rest", resting, "idle", pid=daemon, link="exact", last_turn="done")
     world.check("a thread never prompted", fresh, "idle", pid=daemon, link="exact")
     world.check("codex exec beside the daemon", alone.id, "running", pid=alone, link="exact")
     world.check_not_shown("clients, the daemon, its helper", pids=[one.pid for one in (*clients, helper)])
-    daemon.do("release", id=resting)  # idle for long: the daemon lets go of it
+    clients[0].kill()
+    daemon.do("release", id=resting)  # idle for long, and no client shows it: the daemon lets go of it
     daemon.do("forget", id=resting)
     world.look()
     world.check("the thread at rest, let go of", resting, "done", process="gone", pid=None)
     world.check("the thread in mid-turn then", working, "running", pid=daemon)
 
 
+def opens(world: World, daemon: CodexDaemon, id: str) -> str:
+    """A screen opens a thread of the daemon, and notes that."""
+    note = world.root(CodexDaemon) / "tui-thread-reference-capabilities" / id
+    note.parent.mkdir(exist_ok=True)
+    note.write_text("")
+    return id
+
+
+@case("native-daemon")
+def codex_screens_without_a_thread(world: World) -> None:
+    """codex screens beside a daemon that show no thread: starting, at the picker, at a question"""
+    daemon = CodexDaemon.spawn(world)
+    picker = world.bare("codex", [CODEX_BINARY, "resume"])
+    screen = world.bare("codex", [CODEX_BINARY])
+    world.look()
+    world.check_unattached("at its picker", picker, ())
+    world.check_unattached("starting", screen, ())
+    first = timed_id()
+    daemon.holds(first, IDLE)
+    world.look()
+    world.check("the thread that the screen began", first, "idle", pid=daemon, link="exact")
+    world.check_not_shown("the screen, its note not written yet", pids=[screen.pid])
+    world.check_unattached("at its picker still", picker, ())
+    opens(world, daemon, first)
+    daemon.finished(id=first)
+    helper = timed_id()  # a thread that a program began, later than both screens
+    daemon.holds(helper, IDLE)
+    daemon.do("origin", source="exec")
+    daemon.finished(id=helper)
+    named = world.bare("codex", [CODEX_BINARY, "resume", first])
+    world.look()
+    world.check_not_shown("the screen, and one that was told which thread", pids=[screen.pid, named.pid])
+    world.check_unattached("at its picker beside a thread of no screen", picker, ())
+    opens(world, daemon, helper)  # the person picks it
+    world.look()
+    world.check("the thread that was picked", helper, "idle", pid=daemon, link="exact")
+    world.check_not_shown("the picker has its thread", pids=[picker.pid, screen.pid, named.pid])
+
+
 @case("native-daemon")
 def codex_daemon_without_words(world: World) -> None:
     """a daemon that does not answer, or answers nonsense: its locks still tell"""
-    daemon = world.codex_daemon()
+    daemon = CodexDaemon.spawn(world)
     daemon.holds(daemon.id, ACTIVE)
     daemon.mid_model()
     for manner in ("silent", "odd list", "odd status"):
@@ -58,7 +99,7 @@ def codex_daemon_without_words(world: World) -> None:
 @case("daemon-gone")
 def codex_daemon_gone(world: World) -> None:
     """codex's daemon killed -9, its terminal sits at `Reconnecting`"""
-    daemon = world.codex_daemon()
+    daemon = CodexDaemon.spawn(world)
     working, resting = timed_id(), timed_id()
     client = world.bare("codex", [CODEX_BINARY, "do it"])
     daemon.holds(working, ACTIVE)
@@ -94,12 +135,12 @@ class Background:
 
     def start_worker(self, words: list[str], style: str = "new", **registration: str) -> Claude:
         options = {"program": "claude.exe", "id": self.id, "argv": words, "register": False}
-        worker = self.world.claude(style=style, **options)  # type: ignore[arg-type]
+        worker = Claude.spawn(self.world, style=style, **options)  # type: ignore[arg-type]
         worker.do("register", status="busy", kind="bg", jobId=self.short, **registration)
         return worker
 
     def write_books(self, state: str) -> None:
-        root = self.world.claude_root
+        root = self.world.root(Claude)
         (root / "daemon").mkdir(exist_ok=True)
         lock = {"pid": self.daemon.pid, "procStart": str(self.daemon.start), "version": "2.1.325"}
         (root / "daemon.lock").write_text(json.dumps(lock, indent=2))

@@ -8,17 +8,19 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import CODEX_BINARY, Codex
+from tests.agents.demo.torture import Demo
+from tests.agents.opencode import standin_files
+from tests.agents.opencode.torture import OpenCode
 from tests.torture import handles
-from tests.torture.agents import CODEX_BINARY
 from tests.torture.handles import Handle, wait_until
 from tests.torture.registry import case
-from tests.torture.standins import opencode_files
 from tests.torture.standins.files import start_ticks, timed_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.torture.agents import Claude, Codex, Demo
     from tests.torture.world import World
 
 PAUSE = 0.006  # between two steps of a turn
@@ -39,7 +41,7 @@ def claude_turn(world: World, style: str) -> tuple[str, Handle]:
         ["sleep", {"seconds": PAUSE}], ["end", {"linger": 0.03}],
     ]  # fmt: skip
     argv = ["claude", "-p", "go", "--session-id", id, "--output-format", "stream-json", "--verbose"]
-    config = {"kind": "claude", "style": style, "headless": True, "id": id, "root": str(world.claude_root)}
+    config = {"kind": Claude.STANDIN, "style": style, "headless": True, "id": id, "root": str(world.root(Claude))}
     return id, start_script(world, "claude", {**config, "argv": argv, "script": script})
 
 
@@ -51,12 +53,12 @@ def codex_turn(world: World) -> tuple[str, Handle]:
         ["sleep", {"seconds": PAUSE}], ["complete", {}], ["end", {"linger": 0.01}],
     ]  # fmt: skip
     argv = [CODEX_BINARY, "exec", "--json", "go"]
-    config = {"kind": "codex", "source": "exec", "policy": "never", "id": id, "root": str(world.codex_root)}
+    config = {"kind": Codex.STANDIN, "source": "exec", "policy": "never", "id": id, "root": str(world.root(Codex))}
     return id, start_script(world, "codex", {**config, "argv": argv, "script": script, "handles": [2]})
 
 
 def opencode_turn(world: World) -> tuple[str, Handle]:
-    id = opencode_files.timed_id("ses")
+    id = standin_files.timed_id("ses")
     script: list[Any] = [
         ["open", {}], ["sleep", {"seconds": PAUSE}], ["begin", {}], ["sleep", {"seconds": PAUSE}], ["prompt", {}],
         ["sleep", {"seconds": PAUSE}], ["step", {}], ["sleep", {"seconds": PAUSE}],
@@ -65,7 +67,13 @@ def opencode_turn(world: World) -> tuple[str, Handle]:
         ["end", {}],
     ]  # fmt: skip
     argv = ["opencode", "run", "--format", "json", "please do it"]
-    config = {"kind": "opencode", "command": "run", "layout": "database", "id": id, "root": str(world.opencode_root)}
+    config = {
+        "kind": OpenCode.STANDIN,
+        "command": "run",
+        "layout": "database",
+        "id": id,
+        "root": str(world.root(OpenCode)),
+    }
     return id, start_script(world, "opencode", {**config, "argv": argv, "script": script, "handles": []})
 
 
@@ -88,7 +96,7 @@ def start_script(world: World, program: str, config: dict[str, Any]) -> Handle:
 def demo_turn(world: World) -> tuple[str, Handle]:
     id = str(uuid.uuid4())
     popen = subprocess.Popen(
-        [sys.executable, "-S", "-m", "agentctl.demo", "--session-id", id, "-p", "[[sleep:0.03]] [[bash:true]]"],
+        [sys.executable, "-S", "-m", "agentctl.demo_agent", "--session-id", id, "-p", "[[sleep:0.03]] [[bash:true]]"],
         cwd=world.work,
         env=world.env,
         stdin=subprocess.DEVNULL,
@@ -102,7 +110,7 @@ def demo_turn(world: World) -> tuple[str, Handle]:
 
 def run_turns(world: World, kind: str, count: int) -> list[str]:
     """Whole runs, a few at the same time, until that many have ended."""
-    world.codex_root.mkdir(exist_ok=True)
+    world.root(Codex).mkdir(exist_ok=True)
     starters = {
         "claude": lambda: claude_turn(world, "new"),
         "older claude": lambda: claude_turn(world, "old"),
@@ -125,7 +133,7 @@ def run_turns(world: World, kind: str, count: int) -> list[str]:
 PAUSING_COMMAND = """
 import os, sys, time
 if "agentctl" in sys.orig_argv:
-    import agentctl.processes as table
+    import agentctl.kernel.processes as table
     take = table.snapshot
     def pause():
         if not os.path.exists({flag!r}):
@@ -165,10 +173,10 @@ def end_in_between(world: World) -> None:
     """agents that end normally at the very moment between two readings"""
     for before in (True, False):
         when = "just before" if before else "just after"
-        claude = world.claude("busy", headless=True).mid_model()
-        older = world.claude(None, style="old", headless=True).mid_model()
-        codex = world.codex().mid_model()
-        demo = world.demo("[[ask:true]]", status="waiting")
+        claude = Claude.spawn(world, "busy", headless=True).mid_model()
+        older = Claude.spawn(world, None, style="old", headless=True).mid_model()
+        codex = Codex.spawn(world).mid_model()
+        demo = Demo.spawn(world, "[[ask:true]]", status="waiting")
 
         def end_all(claude: Claude = claude, older: Claude = older, codex: Codex = codex, demo: Demo = demo) -> None:
             for agent in (claude, older):
@@ -189,15 +197,15 @@ def end_in_between(world: World) -> None:
 def begin_in_between(world: World) -> None:
     """agents that begin just after the process table was read: not in it, and not dead"""
     begun: dict[str, str] = {}
-    world.claude("idle")
-    world.codex(source="cli")
-    world.demo(None, status="idle")
+    Claude.spawn(world, "idle")
+    Codex.spawn(world, source="cli")
+    Demo.spawn(world, None, status="idle")
 
     def begin_all() -> None:
-        begun["claude"] = world.claude("busy").mid_model().id
-        begun["older claude"] = world.claude(None, style="old", headless=True).mid_model().id
-        begun["codex"] = world.codex().mid_model().id
-        demo = world.demo("[[sleep:300]]")
+        begun["claude"] = Claude.spawn(world, "busy").mid_model().id
+        begun["older claude"] = Claude.spawn(world, None, style="old", headless=True).mid_model().id
+        begun["codex"] = Codex.spawn(world).mid_model().id
+        demo = Demo.spawn(world, "[[sleep:300]]")
         demo.wait_for_event("prompt")
         begun["demo agent"] = demo.id
 
@@ -211,12 +219,12 @@ def begin_before_the_table(world: World) -> None:
     """agents that begin after their store was looked through, and before the process table is read"""
     begun: dict[str, Handle] = {}
     ids: dict[str, str] = {}
-    world.claude("idle")
-    world.demo(None, status="idle")
+    Claude.spawn(world, "idle")
+    Demo.spawn(world, None, status="idle")
 
     def begin_all() -> None:
-        claude = world.claude("busy").mid_model()
-        demo = world.demo("[[sleep:300]]")
+        claude = Claude.spawn(world, "busy").mid_model()
+        demo = Demo.spawn(world, "[[sleep:300]]")
         demo.wait_for_event("prompt")
         begun.update({"claude": claude, "demo agent": demo})
         ids.update({"claude": claude.id, "demo agent": demo.id})
@@ -231,9 +239,9 @@ def begin_before_the_table(world: World) -> None:
 @case("normal-end")
 def ending(world: World) -> None:
     """claude in its last moments: its file is gone, its process is still there"""
-    done = world.claude("busy", headless=True, cwd=world.folder_at("one")).mid_model()
+    done = Claude.spawn(world, "busy", headless=True, cwd=world.folder_at("one")).mid_model()
     done.do("answer")
-    terminated = world.claude("busy", cwd=world.folder_at("two")).mid_model()
+    terminated = Claude.spawn(world, "busy", cwd=world.folder_at("two")).mid_model()
     for agent in (done, terminated):
         agent.file.unlink()
     world.look()
@@ -293,7 +301,7 @@ def normal_end_by_command(world: World) -> None:
             "opencode": lambda: opencode_turn(world),
             "demo agent": lambda: demo_turn(world),
         }
-        world.codex_root.mkdir(exist_ok=True)
+        world.root(Codex).mkdir(exist_ok=True)
         for _ in range(6):
             _, handle = starters[kind]()
             while True:

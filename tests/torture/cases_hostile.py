@@ -10,6 +10,9 @@ import uuid
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import Codex
+from tests.agents.demo.torture import Demo
 from tests.torture.registry import case
 from tests.torture.standins.files import timed_id
 
@@ -154,7 +157,7 @@ class Trial:
     def ask(self, *words: str) -> str | None:
         """What is wrong with the answer; None = nothing."""
         done = self.world.run_quietly(*words)
-        self.slowest = max(self.slowest, self.world.seconds)
+        self.slowest = max(self.slowest, self.world.own_seconds)
         if done.returncode != 0 or "Traceback" in done.stderr:
             return f"exit {done.returncode}: {telling_line(done.stderr)}"
         listing = self.world.listing_in(done.stdout)
@@ -209,11 +212,11 @@ def remove(path: Path) -> None:
 @case("hostile")
 def hostile_claude(world: World) -> None:
     """claude's store"""
-    live = world.claude("busy").mid_model()
-    ended = world.claude("busy").mid_model()
+    live = Claude.spawn(world, "busy").mid_model()
+    ended = Claude.spawn(world, "busy").mid_model()
     ended.kill()
     trial = Trial(world, {live.id: ("running", live), ended.id: ("stopped", None)})
-    root, folder = world.claude_root, live.transcript.parent
+    root, folder = world.root(Claude), live.transcript.parent
     record = json.loads(ended.transcript.read_bytes().splitlines()[3])
     names = ("type", "message", "isSidechain", "timestamp", "cwd", "version", "gitBranch", "isApiErrorMessage")
     fields = {name: record.get(name) for name in names}
@@ -234,7 +237,7 @@ def hostile_claude(world: World) -> None:
 @case("hostile")
 def hostile_claude_fields(world: World) -> None:
     """sessions/<pid>.json of live processes, with odd values in every field"""
-    live = world.claude("busy").mid_model()
+    live = Claude.spawn(world, "busy").mid_model()
     trial = Trial(world, {live.id: ("running", live)})
     whole = json.loads(live.file.read_text())
     names = ("sessionId", "cwd", "startedAt", "version", "pidDomain", "kind", "status", "updatedAt", "procStart", "pid")
@@ -245,7 +248,7 @@ def hostile_claude_fields(world: World) -> None:
         for other, odd in zip(others, ODD_VALUES, strict=True):
             mine = {"pid": other.pid, "procStart": str(other.start), "sessionId": str(uuid.uuid4())}
             text = json.dumps({**whole, **mine, "status": "waiting", "kind": "bg", name: odd})
-            path = world.claude_root / "sessions" / f"{other.pid}.json"
+            path = world.root(Claude) / "sessions" / f"{other.pid}.json"
             things.append(Thing(f"{name} = {str(odd)[:20]!r}", path, text.encode()))
         trial.try_all(things)
     trial.verdict("sessions/<pid>.json with odd values")
@@ -254,13 +257,13 @@ def hostile_claude_fields(world: World) -> None:
 @case("hostile")
 def hostile_books(world: World) -> None:
     """the books of claude's and codex's daemons, with odd values in every field"""
-    live = world.claude("busy").mid_model()
-    codex = world.codex().mid_model()
+    live = Claude.spawn(world, "busy").mid_model()
+    codex = Codex.spawn(world).mid_model()
     trial = Trial(world, {live.id: ("running", live), codex.id: ("running", codex)})
-    roster, job = world.claude_root / "daemon" / "roster.json", world.claude_root / "jobs" / "ab" / "state.json"
+    roster, job = world.root(Claude) / "daemon" / "roster.json", world.root(Claude) / "jobs" / "ab" / "state.json"
     worker = {"pid": live.pid, "procStart": str(live.start), "sessionId": str(uuid.uuid4())}
     workers = {f"ab-{field}-{n}": {**worker, field: odd} for field in worker for n, odd in enumerate(ODD_VALUES)}
-    pid_file = world.codex_root / "app-server-daemon" / "daemon.pid"
+    pid_file = world.root(Codex) / "app-server-daemon" / "daemon.pid"
     pid_fields = {"pid": codex.pid, "processIdentity": {"startTicks": codex.start}}
     trial.try_all(
         [
@@ -276,12 +279,12 @@ def hostile_books(world: World) -> None:
 @case("hostile")
 def hostile_codex(world: World) -> None:
     """codex's store"""
-    live = world.codex().mid_model()
-    ended = world.codex(policy="on-request").mid_model()
+    live = Codex.spawn(world).mid_model()
+    ended = Codex.spawn(world, policy="on-request").mid_model()
     ended.do("call", command="true")
     ended.kill()
     trial = Trial(world, {live.id: ("running", live), ended.id: ("stopped", None)})
-    root, rollout = world.codex_root, ended.rollout_of()
+    root, rollout = world.root(Codex), ended.rollout_of()
 
     def places() -> Iterator[Path]:
         return (rollout.with_name(f"rollout-2026-01-01T00-00-00-{timed_id()}.jsonl") for _ in count())
@@ -320,10 +323,10 @@ def odd_payloads(rollout: bytes, places: Iterator[Path]) -> list[Thing]:
 @case("hostile")
 def hostile_demo(world: World) -> None:
     """the demo agent's store"""
-    live = world.demo("[[sleep:300]]")
+    live = Demo.spawn(world, "[[sleep:300]]")
     live.wait_for_event("prompt")
     trial = Trial(world, {live.id: ("running", live)})
-    sessions = world.demo_root / "sessions"
+    sessions = world.root(Demo) / "sessions"
     events = (live.folder / "events.jsonl").read_bytes()
 
     def places(name: str) -> Iterator[Path]:
@@ -351,16 +354,16 @@ def hostile_length(world: World) -> None:
     """a prompt of many megabytes in one line (images) after a finished turn, then killed"""
     killed: dict[str, str] = {}
     for size in (12, 40):
-        claude = world.claude("busy").finished()
+        claude = Claude.spawn(world, "busy").finished()
         claude.mid_model("x" * size * 1_000_000).status("busy")
         claude.kill()
         killed[f"claude, in a turn that began with {size} MB"] = claude.id
-        codex = world.codex().finished()
+        codex = Codex.spawn(world).finished()
         codex.mid_model("x" * size * 1_000_000)
         codex.kill()
         killed[f"codex, in a turn that began with {size} MB"] = codex.id
     world.look()
-    world.says(f"an answer within {SOON:g} s", f"{world.seconds:.2f} s", world.seconds < SOON)
+    world.says(f"an answer within {SOON:g} s", f"{world.seconds:.2f} s", world.own_seconds < SOON)
     for label, id in killed.items():
         world.check(label, id, ("stopped", "unknown"))
     world.expects_problems = True
@@ -370,7 +373,7 @@ def hostile_length(world: World) -> None:
 @case("hostile")
 def hostile_words(world: World) -> None:
     """paths that no file system has, asked for in other ways"""
-    agent = world.claude("busy").mid_model()
+    agent = Claude.spawn(world, "busy").mid_model()
     record = json.loads(agent.transcript.read_bytes().splitlines()[3])
     with open(agent.transcript, "ab") as file:
         file.write(json.dumps({**record, "cwd": "/x\0y", "gitBranch": "\x1b]0;title\x07"}).encode() + b"\n")
@@ -384,7 +387,7 @@ def hostile_words(world: World) -> None:
 @case("torn")
 def torn_for_good(world: World) -> None:
     """sessions/<pid>.json with an old tail, or cut off"""
-    agent = world.claude("busy").mid_model()
+    agent = Claude.spawn(world, "busy").mid_model()
     agent.status("waiting", "permission prompt")
     long = agent.file.read_bytes()
     agent.status("busy")
@@ -396,7 +399,7 @@ def torn_for_good(world: World) -> None:
     world.look()
     world.check("cut off for good, in mid-turn", agent.id, "unknown", process="unknown")
     world.check_problem("the file that is cut off", agent.file)
-    world.check_unattached("its process", agent, [agent.id])
+    world.check_unattached("its process", agent, ())  # it may be any: what says which is torn
     agent.file.write_bytes(short)
     world.look()
     world.check("whole again", agent.id, "running", pid=agent, link="exact")
@@ -407,7 +410,7 @@ def torn_for_good(world: World) -> None:
 @case("torn")
 def torn_while_polled(world: World) -> None:
     """sessions/<pid>.json rewritten in a tight loop, in place as the real one does, and in halves"""
-    agent = world.claude("busy").mid_model()
+    agent = Claude.spawn(world, "busy").mid_model()
     poller = world.poller()
     for halves in (False, True):
         stop = world.folder / f"stop-{halves}"

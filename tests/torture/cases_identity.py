@@ -8,7 +8,9 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.torture.agents import CODEX_BINARY
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import CODEX_BINARY, Codex
+from tests.agents.demo.torture import Demo
 from tests.torture.handles import Handle, WorldError, place_at, state_of, wait_until
 from tests.torture.registry import case
 from tests.torture.standins.files import random_id
@@ -17,7 +19,6 @@ from tests.torture.world import set_back
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.torture.agents import Claude, Codex, Demo
     from tests.torture.world import World
 
 HOURS = 3 * 3600
@@ -26,9 +27,9 @@ HOURS = 3 * 3600
 @case("pid-recycled")
 def pid_recycled(world: World) -> None:
     """killed in mid-turn, and its pid is now a stranger's"""
-    claude = world.claude("busy").mid_model()
-    codex = world.codex().mid_model()
-    demo = world.demo("[[sleep:300]]")
+    claude = Claude.spawn(world, "busy").mid_model()
+    codex = Codex.spawn(world).mid_model()
+    demo = Demo.spawn(world, "[[sleep:300]]")
     demo.wait_for_event("prompt")
     everybody: dict[str, Claude | Codex | Demo] = {"claude": claude, "codex": codex, "demo agent": demo}
     for agent in everybody.values():
@@ -44,7 +45,7 @@ def pid_recycled(world: World) -> None:
 @case("pid-recycled")
 def pid_recycled_by_its_like(world: World) -> None:
     """killed in mid-turn, and its pid is now that of another claude in the same directory"""
-    old = world.claude("busy").mid_model()
+    old = Claude.spawn(world, "busy").mid_model()
     old.kill()
     starting = place_at(old.pid, lambda: world.bare("claude", ["claude"]))
     world.look()
@@ -53,7 +54,7 @@ def pid_recycled_by_its_like(world: World) -> None:
     starting.stop()
     starting.close()
     world.forget(starting)
-    new = place_at(old.pid, lambda: world.claude("busy", register=False))
+    new = place_at(old.pid, lambda: Claude.spawn(world, "busy", register=False))
     assert isinstance(new, type(old))
     new.register("busy")
     world.look()
@@ -64,9 +65,9 @@ def pid_recycled_by_its_like(world: World) -> None:
 @case("zombie")
 def zombie(world: World) -> None:
     """killed in mid-turn and not reaped by its parent"""
-    claude = world.claude("busy").mid_model()
-    codex = world.codex().mid_model()
-    demo = world.demo("[[sleep:300]]")
+    claude = Claude.spawn(world, "busy").mid_model()
+    codex = Codex.spawn(world).mid_model()
+    demo = Demo.spawn(world, "[[sleep:300]]")
     demo.wait_for_event("prompt")
     everybody: dict[str, Claude | Codex | Demo] = {"claude": claude, "codex": codex, "demo agent": demo}
     for agent in everybody.values():
@@ -82,8 +83,8 @@ def zombie(world: World) -> None:
 @case("zombie")
 def zombie_leader(world: World) -> None:
     """its first thread has ended, the others go on: the kernel shows a zombie, and it is none"""
-    claude = world.claude("busy").mid_model()
-    codex = world.codex().mid_model()
+    claude = Claude.spawn(world, "busy").mid_model()
+    codex = Codex.spawn(world).mid_model()
     for agent in (claude, codex):
         agent.send("leave_leader")
         wait_until("its first thread is a zombie", partial(is_zombie, agent.pid))
@@ -102,11 +103,11 @@ def is_zombie(pid: int) -> bool:
 def stale_native(world: World) -> None:
     """SIGKILLed claude left sessions/<pid>.json saying busy"""
     for style in ("old", "new"):
-        agent = world.claude("busy", style=style).mid_tool()
-        waits = world.claude("busy", style=style).mid_model()
+        agent = Claude.spawn(world, "busy", style=style).mid_tool()
+        waits = Claude.spawn(world, "busy", style=style).mid_model()
         waits.status("waiting", "permission prompt")
-        fresh = world.claude("busy", style=style)
-        idle = world.claude("busy", style=style).finished()
+        fresh = Claude.spawn(world, "busy", style=style)
+        idle = Claude.spawn(world, "busy", style=style).finished()
         everybody = (agent, waits, fresh, idle)
         for one in everybody:
             one.kill()
@@ -120,7 +121,7 @@ def stale_native(world: World) -> None:
         world.stranger(agent.pid)
         world.look()
         world.check(f"{style} file says busy, pid reused", agent.id, "stopped", turn="interrupted", pid=None)
-    resumed = world.claude("idle", id=idle.id, argv=["claude", "--resume", idle.id])
+    resumed = Claude.spawn(world, "idle", id=idle.id, argv=["claude", "--resume", idle.id])
     world.look()
     world.check("resumed: a stale file beside the live one", idle.id, "idle", pid=resumed, link="exact")
 
@@ -129,7 +130,7 @@ def five_sessions(world: World, *, open_turns: bool = False) -> list[Claude]:
     """Five ended claude sessions of the same directory, without a word of which process was on them."""
     found = []
     for _ in range(5):
-        agent = world.claude(register=False, style="old").mid_model()
+        agent = Claude.spawn(world, register=False, style="old").mid_model()
         if open_turns:
             agent.kill()
         else:
@@ -144,7 +145,7 @@ def five_sessions(world: World, *, open_turns: bool = False) -> list[Claude]:
 def five_and_a_registered_one(world: World) -> None:
     """one live claude that says which of five sessions it is on"""
     ended = five_sessions(world)
-    live = world.claude("idle", id=ended[2].id, argv=["claude", "--continue"])
+    live = Claude.spawn(world, "idle", id=ended[2].id, argv=["claude", "--continue"])
     world.look()
     world.check("the one it is on", live.id, "idle", pid=live, link="exact", inferred=False)
     rest = [agent.id for agent in ended if agent.id != live.id]
@@ -154,7 +155,7 @@ def five_and_a_registered_one(world: World) -> None:
 @case("one-process-five-sessions")
 def a_fork_that_is_no_agent(world: World) -> None:
     """an agent that has forked, and the child has not executed its tool yet"""
-    claude, codex = world.claude("busy").mid_model(), world.codex().mid_model()
+    claude, codex = Claude.spawn(world, "busy").mid_model(), Codex.spawn(world).mid_model()
     for agent in (claude, codex):
         facts = agent.do("fork")
         world.keep(Handle(facts["pid"], facts["start"]))
@@ -203,11 +204,11 @@ def five_of_codex(world: World) -> None:
     for lock in (True, False):
         ended = []
         for _ in range(5):
-            agent = world.codex(lock=lock).finished()
+            agent = Codex.spawn(world, lock=lock).finished()
             set_back(agent.rollout_of(), HOURS)
             agent.leave()
             ended.append(agent)
-        live = world.codex(source="cli", lock=lock).finished()
+        live = Codex.spawn(world, source="cli", lock=lock).finished()
         world.look()
         kind = "codex" if lock else "older codex"
         world.check(f"the live {kind}", live.id, "idle", pid=live, link="exact", inferred=False)
@@ -219,13 +220,13 @@ def five_of_codex(world: World) -> None:
         world.check_unattached(f"{kind}, started anew", anew, ())
         world.check_all("the finished ones then", ids, "done", process="gone", inferred=False)
         anew.kill()
-        shutil.rmtree(world.codex_root)
+        shutil.rmtree(world.root(Codex))
 
 
 @case("reboot")
 def reboot(world: World) -> None:
     """a record of another boot: its key is gone, whoever has its pid and start now"""
-    demo = world.demo("[[sleep:300]]")
+    demo = Demo.spawn(world, "[[sleep:300]]")
     demo.wait_for_event("prompt")
     demo.kill()
     stranger = world.stranger(demo.pid)
@@ -242,11 +243,11 @@ def other_home(world: World) -> None:
     elsewhere = world.folder / "elsewhere"
     (elsewhere / ".codex").mkdir(parents=True)
     env = {"HOME": str(elsewhere)}
-    ours = world.claude("busy").mid_model()
-    claude = world.claude("busy", root=elsewhere / ".claude", env=env).mid_model()
-    codex = world.codex(root=elsewhere / ".codex", env=env).mid_model()
+    ours = Claude.spawn(world, "busy").mid_model()
+    claude = Claude.spawn(world, "busy", root=elsewhere / ".claude", env=env).mid_model()
+    codex = Codex.spawn(world, root=elsewhere / ".codex", env=env).mid_model()
     dialog = world.bare("claude", ["claude"], env=env)
-    named = world.claude("busy", env={**env, "CLAUDE_CONFIG_DIR": str(world.claude_root)}).mid_model()
+    named = Claude.spawn(world, "busy", env={**env, "CLAUDE_CONFIG_DIR": str(world.root(Claude))}).mid_model()
     world.look()
     world.check("ours", ours.id, "running", pid=ours)
     world.check_not_shown("claude of another home", ids=[claude.id], pids=[claude.pid])
@@ -257,7 +258,7 @@ def other_home(world: World) -> None:
     world.look()
     world.check_not_shown("claude without a HOME: that of the user", pids=[unset.pid])
     os.symlink(world.home, world.folder / "same")
-    same = world.claude("busy", env={"HOME": str(world.folder / "same")}).mid_model()
+    same = Claude.spawn(world, "busy", env={"HOME": str(world.folder / "same")}).mid_model()
     waits = world.bare("claude", ["claude"], env={"HOME": str(world.folder / "same")}, cwd=world.folder_at("x"))
     world.look()
     world.check("our home by another name", same.id, "running", pid=same, link="exact")
@@ -270,10 +271,10 @@ def other_store(world: World) -> None:
     alternative = world.folder_at("alternative")
     claude_root, codex_root = alternative / "claude", alternative / "codex"
     codex_root.mkdir()
-    claude = world.claude("busy", root=claude_root, env={"CLAUDE_CONFIG_DIR": str(claude_root)}).mid_model()
-    codex = world.codex(root=codex_root, env={"CODEX_HOME": str(codex_root)}).mid_model()
+    claude = Claude.spawn(world, "busy", root=claude_root, env={"CLAUDE_CONFIG_DIR": str(claude_root)}).mid_model()
+    codex = Codex.spawn(world, root=codex_root, env={"CODEX_HOME": str(codex_root)}).mid_model()
     unseen = world.folder_at("unseen")
-    early = world.claude("busy", root=unseen, env={"CLAUDE_CONFIG_DIR": str(unseen)}).mid_model()
+    early = Claude.spawn(world, "busy", root=unseen, env={"CLAUDE_CONFIG_DIR": str(unseen)}).mid_model()
     early.kill()  # before anybody looked
     world.look()
     world.check("claude with CLAUDE_CONFIG_DIR", claude.id, "running", pid=claude, link="exact")
@@ -293,13 +294,53 @@ def configure_stores(world: World, *roots: Path) -> None:
     (config / "config.toml").write_text(f"[stores]\nclaude = {json.dumps([str(root) for root in roots])}\n")
 
 
+@case("store-missing")
+def store_missing(world: World) -> None:
+    """a store of our configuration that was never there, and one that a live agent made known and that vanished"""
+    disk = world.folder_at("disk")
+    seen, named, unmounted = world.folder_at("disk/seen"), disk.with_name("named"), disk.with_name("unmounted")
+    live = Claude.spawn(world, "busy", root=seen, env={"CLAUDE_CONFIG_DIR": str(seen)}).mid_model()
+    world.look()
+    world.check("in a store that its environment names", live.id, "running", pid=live, link="exact")
+    live.kill()
+    disk.rename(unmounted)
+    configure_stores(world, named)
+    for _ in range(2):  # it is not named once and then silent
+        world.look()
+        world.check_problem("the store that vanished", seen)
+        world.check_problem("the store that the configuration names", named)
+    strict = world.run("list", "-a", "--strict")
+    world.says(
+        "list: not `no sessions`", strict.stderr.strip(), strict.returncode == 5 and "could be read" in strict.stderr
+    )
+    status = world.run("status", live.id)
+    world.says(
+        "its status cannot be known", status.stderr.strip(), status.returncode == 5 and str(seen) in status.stderr
+    )
+    unmounted.rename(disk)
+    world.look()
+    world.check("it is back", live.id, "stopped", pid=None)
+    disk.rename(unmounted)
+    config = world.folder / "config" / "agentctl" / "config.toml"
+    config.write_text(f"{config.read_text()}ignore = {json.dumps([str(named)])}\n")
+    forgot = world.run("agents", "forget", str(seen))
+    world.look()
+    left = [str(one) for one in world.listing.problems]
+    world.says("forgotten, and accepted", f"{len(left)} problems", forgot.returncode == 0 and not left, "\n".join(left))
+    shown = world.run("agents").stdout
+    world.says("agents still shows what was accepted", "shown", "named: not there (ignored" in shown, shown)
+    ours = Claude.spawn(world, "busy").mid_model()
+    world.look()
+    world.check("one in the agent's own place", ours.id, "running", pid=ours)
+
+
 @case("other-home")
 def store_by_odd_ways(world: World) -> None:
     """a store named by a relative path, and one that only our configuration names"""
     place = world.folder_at("place")
-    relative = world.claude("busy", root=place / "cfg", env={"CLAUDE_CONFIG_DIR": "cfg"}, cwd=place).mid_model()
+    relative = Claude.spawn(world, "busy", root=place / "cfg", env={"CLAUDE_CONFIG_DIR": "cfg"}, cwd=place).mid_model()
     named = world.folder_at("named")
-    ended = world.claude("busy", root=named, env={"CLAUDE_CONFIG_DIR": str(named)}).mid_model()
+    ended = Claude.spawn(world, "busy", root=named, env={"CLAUDE_CONFIG_DIR": str(named)}).mid_model()
     ended.kill()
     configure_stores(world, named)
     world.look()
@@ -310,17 +351,17 @@ def store_by_odd_ways(world: World) -> None:
 @case("no-double")
 def no_double(world: World) -> None:
     """one session in two files"""
-    codex = world.codex().finished()
+    codex = Codex.spawn(world).finished()
     rollout = codex.rollout_of()
     codex.leave()
-    archived = world.codex_root / "archived_sessions"
+    archived = world.root(Codex) / "archived_sessions"
     archived.mkdir()
     shutil.copy2(rollout, archived / rollout.name)
-    live = world.claude("busy").mid_model()
-    ended = world.claude("busy").mid_model()
+    live = Claude.spawn(world, "busy").mid_model()
+    ended = Claude.spawn(world, "busy").mid_model()
     for agent in (live, ended):
         for name in ("-aa", "-zz"):
-            folder = world.claude_root / "projects" / name
+            folder = world.root(Claude) / "projects" / name
             folder.mkdir(exist_ok=True)
             shutil.copy2(agent.transcript, folder / agent.transcript.name)
             set_back(folder / agent.transcript.name, HOURS)
@@ -337,14 +378,14 @@ def no_double(world: World) -> None:
 @case("no-double")
 def no_double_store(world: World) -> None:
     """one store under two names, and one session in two stores"""
-    os.symlink(world.claude_root, world.home / "linked")
+    os.symlink(world.root(Claude), world.home / "linked")
     configure_stores(world, world.home / "linked")
-    claude = world.claude("busy", env={"CLAUDE_CONFIG_DIR": str(world.home / "linked")}).mid_model()
+    claude = Claude.spawn(world, "busy", env={"CLAUDE_CONFIG_DIR": str(world.home / "linked")}).mid_model()
     other = world.folder_at("other-store")
-    second = world.claude("idle", root=other, env={"CLAUDE_CONFIG_DIR": str(other)})
-    quiet = world.claude(None, style="old", headless=True).mid_model()
+    second = Claude.spawn(world, "idle", root=other, env={"CLAUDE_CONFIG_DIR": str(other)})
+    quiet = Claude.spawn(world, None, style="old", headless=True).mid_model()
     for agent in (claude, quiet):
-        copy = world.claude(register=False, id=agent.id, root=other, env={"CLAUDE_CONFIG_DIR": str(other)})
+        copy = Claude.spawn(world, register=False, id=agent.id, root=other, env={"CLAUDE_CONFIG_DIR": str(other)})
         copy.finished(status=None)  # a copy that went on, and ended
         copy.leave()
     world.look()

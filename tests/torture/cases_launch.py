@@ -11,7 +11,8 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.torture.handles import Handle, WorldError, wait_until
+from tests.agents.demo.torture import Demo
+from tests.torture.handles import TIMEOUT, Handle, WorldError, wait_until
 from tests.torture.kernel import mounted, read_only
 from tests.torture.registry import case
 from tests.torture.standins.files import start_ticks
@@ -65,13 +66,14 @@ def has(event: str, world: World, id: str) -> bool:
 
 
 def wait_for_end(handles: dict[str, Handle]) -> None:
-    """Of the agent, and of its runner: then all that is written about it is written."""
+    """Of the agent, and of its runner: then all that is written about it is written. If a runner's question fails, it
+    asks again for 15 s."""
     for handle in handles.values():
-        handle.wait()
+        handle.wait(4 * TIMEOUT)
 
 
 def events(world: World, id: str) -> list[dict[str, Any]]:
-    path = world.demo_root / "sessions" / id / "events.jsonl"
+    path = world.root(Demo) / "sessions" / id / "events.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -88,7 +90,7 @@ def program(world: World, name: str, text: str) -> None:
 def real_id(world: World) -> None:
     """the id that launch prints is the agent's own, and it is listed at once"""
     id, handles = launch(world, "-p", LONG, "--group", "g")
-    native = sorted(path.name for path in (world.demo_root / "sessions").iterdir())
+    native = sorted(path.name for path in (world.root(Demo) / "sessions").iterdir())
     world.says("the id printed is the one in the agent's store", id, native == [id])
     world.look()
     world.check("listed", id, "running", pid=handles["child"], link="exact", group="g", inferred=False)
@@ -104,7 +106,7 @@ def died_at_launch(world: World) -> None:
     world.says("exit 1, with the agent's exit code and last lines", said.strip(), ok and not refused_by_agent.stdout)
     missing = world.run("launch", "opencode", "-p", "x")
     world.says(
-        "a missing program is named", missing.stderr.strip(), missing.returncode == 3 and "PATH" in missing.stderr
+        "a missing program is named", missing.stderr.strip(), missing.returncode == 1 and "PATH" in missing.stderr
     )
     odd = world.run("launch", "demo", "-p", "x", "--", "--no-such-flag")
     world.says("a flag that it does not know", odd.stderr.strip(), odd.returncode == 1 and "no-such-flag" in odd.stderr)
@@ -148,17 +150,20 @@ def parallel(world: World) -> None:
 
 @case("gate")
 def gate(world: World) -> None:
-    """two launches race for one directory, and it is free when its holder is dead"""
+    """six launches race for one directory, and it is free when its holder is dead"""
     command = [*world.command, "launch", "demo", "-p", LONG]
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    two = [subprocess.Popen(command, cwd=world.work, env=world.env, stdin=subprocess.DEVNULL, **options) for _ in "ab"]
-    answers = sorted((child.communicate(timeout=LIMIT) for child in two), key=lambda one: not one[0])
-    codes = sorted(child.returncode for child in two)
+    six = [
+        subprocess.Popen(command, cwd=world.work, env=world.env, stdin=subprocess.DEVNULL, **options) for _ in range(6)
+    ]
+    answers = sorted((child.communicate(timeout=LIMIT) for child in six), key=lambda one: not one[0])
+    codes = sorted(child.returncode for child in six)
     found = launches(world)
     handles = [keep(world, one) for one in found.values()]
-    id, (_, said) = answers[0][0].strip(), answers[1]
-    named = bool(id) and (id[:8] in said or next(iter(found)) in said)
-    world.says("one wins, the other exits with 4 and names it", said.strip(), codes == [0, 4] and named, str(answers))
+    id, refusals = answers[0][0].strip(), [said for _, said in answers[1:]]
+    named = bool(id) and all(id[:8] in said or next(iter(found)) in said for said in refusals)
+    right = codes == [0, 4, 4, 4, 4, 4] and named
+    world.says("one wins, the others exit with 4 and name it", refusals[0].strip(), right, str(answers))
     forced, _ = launch(world, "-p", LONG, "--force")
     world.says("--force lets another in", forced, forced != id)
     link = world.home / "same"
@@ -349,7 +354,7 @@ def disk_full_launch(world: World) -> None:
     done = world.run("launch", "demo", "-p", f"[[text:{uuid.uuid4()}]]")
     ok = done.returncode in (1, 4) and str(state) in done.stderr and not done.stdout
     world.says("a clear error that names the place", done.stderr.strip(), ok)
-    sessions = world.demo_root / "sessions"
+    sessions = world.root(Demo) / "sessions"
     world.says("nothing was started", "no session", not sessions.exists() or not list(sessions.iterdir()))
     filler.unlink()
     id, handles = launch(world, "-p", "hello")
@@ -371,4 +376,5 @@ def read_only_state(world: World) -> None:
         stopped = world.run("stop", id)
         world.says("and can be stopped", stopped.stdout.strip(), stopped.returncode == 0, stopped.stderr)
         handles["child"].wait()
-        handles["runner"].wait()  # that it left no word is a fact only once it is gone
+        # That it left no word is a fact only once it is gone. It asks again for 15 seconds: agentctl fails each time.
+        handles["runner"].wait(4 * TIMEOUT)

@@ -10,13 +10,17 @@ import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from tests import agents
+from tests.agents.codex.torture import Codex
+from tests.agents.demo.torture import Demo
+from tests.torture.agents import Agent
 from tests.torture.cases_launch import LIMIT, LONG, events, keep, launch, launches, program, wait_for_end
 from tests.torture.handles import Handle, wait_until
 from tests.torture.registry import case
-from tests.torture.standins import opencode_files
-from tests.torture.standins.files import random_id, start_ticks, timed_id
+from tests.torture.standins.files import random_id, start_ticks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.torture.world import World
@@ -79,7 +83,7 @@ def reboot_launch(world: World) -> None:
     for who in ("runner", "child"):
         handles[who].kill()
     stranger = world.stranger(handles["child"].pid)
-    shutil.rmtree(world.demo_root / "sessions" / id)  # nothing but the launch tells of it
+    shutil.rmtree(world.root(Demo) / "sessions" / id)  # nothing but the launch tells of it
     key = f"{random_id()}:{stranger.pid}:{stranger.start}"
     launch_file(world, launch_id).write_text(json.dumps({**one, "child": key, "runner": key}))
     world.look()
@@ -172,7 +176,7 @@ def private_state(world: World) -> None:
         ok = refused.returncode == 4 and str(path) in refused.stderr and not refused.stdout
         world.says(f"{path.name} of mode 777: launch refuses, and names it", refused.stderr.strip(), ok)
         stopped = world.run("stop", "--group", "forged")
-        world.says("stop of the forged group: refused", stopped.stderr.strip(), stopped.returncode in (3, 4))
+        world.says("stop of the forged group: refused", stopped.stderr.strip(), stopped.returncode == 5)
         path.chmod(0o700)
     world.says("the stranger: unharmed", "alive", not stranger.has_ended())
     shutil.rmtree(folder / forged)
@@ -181,12 +185,7 @@ def private_state(world: World) -> None:
     world.check("private again", id, "running", pid=handles["child"], launch_id=launch_id)
 
 
-# Stand-ins of the agents, started by the real command: what each writes and prints, with the id that it was given.
-STARTED = {
-    "claude": (["register", {"status": "busy"}], ["prompt", {"text": "go"}]),
-    "codex": (["open", {}], ["prompt", {"text": "go"}]),
-    "opencode": (["open", {}], ["prompt", {}], ["step", {}]),
-}
+# A stand-in that is started by the real command: it takes the id that it is given, or prints its own.
 AGENT = """#!{python}
 import json, os, sys, time
 words, config = sys.argv[1:], json.loads({config!r})
@@ -207,16 +206,18 @@ os.execv({program!r}, ["{name}", "-S", "-m", "tests.torture.standins", {path!r},
 """
 
 
-def install(world: World, name: str, id: str, prints: str = "", lock: str = "") -> None:
-    """Put an agent into the person's PATH. `lock`: it is started by a wrapper that ends when this file is there."""
-    root = {"claude": world.claude_root, "codex": world.codex_root, "opencode": world.opencode_root}[name]
+def install(
+    world: World, kind: type[Agent], id: str, lock: str = "", orders: Iterable[Any] | None = None, **more: Any
+) -> None:
+    """Put an agent into the person's PATH. `lock`: it is started by a wrapper that ends when this file is there.
+    `orders`: what it does, if it does not begin a turn at once; `more`: added to its config."""
+    root, name = world.root(kind), kind.PROGRAM
     root.mkdir(parents=True, exist_ok=True)
-    more = {"source": "exec", "policy": "never", "command": "run", "layout": "database", "style": "new"}
-    script = [*STARTED[name], ["sleep", {"seconds": 600}]]
-    config = {"kind": name, "id": id, "root": str(root), "headless": True, "script": script, **more}
+    script = [*(kind.BEGUN if orders is None else orders), ["sleep", {"seconds": 600}]]
+    config = {**kind.HEADLESS, "kind": kind.STANDIN, "id": id, "root": str(root), "script": script, **more}
     text = AGENT.format(
         python=sys.executable, config=json.dumps(config), name=name, path=str(world.folder / f"{name}.json"),
-        prints=prints, lock=lock, env=world.programs.env, program=world.programs.path(name),
+        prints=kind.printed(id), lock=lock, env=world.programs.env, program=world.programs.path(name),
     )  # fmt: skip
     program(world, name, text)
 
@@ -224,19 +225,19 @@ def install(world: World, name: str, id: str, prints: str = "", lock: str = "") 
 @case("real-id")
 def real_id_of_each(world: World) -> None:
     """the id of each agent: chosen by us, printed first, or in its log; told while its first turn runs"""
-    thread, session = timed_id(), opencode_files.timed_id("ses")
-    install(world, "claude", "")
-    install(world, "codex", thread, prints=json.dumps({"type": "thread.started", "thread_id": thread}))
-    line = f"timestamp=2026-01-01T00:00:00 level=INFO run=0 message=created id={session} slug=x directory=/ parentID="
-    install(world, "opencode", session, prints=line)
-    for name, wanted in (("claude", None), ("codex", thread), ("opencode", session)):
+    for one in agents.every():
+        kind = one.torture()
+        if kind is None or not issubclass(kind, Agent):
+            continue  # it has no stand-in
+        name, given = kind.PROGRAM, kind.new_id()
+        install(world, kind, given)
         cwd = world.folder_at(f"work/{name}")
         before = set(launches(world))
         done = world.run("launch", name, "-p", "please do it", "--cwd", str(cwd))
-        (new,) = (one for id, one in launches(world).items() if id not in before)
+        (new,) = (facts for id, facts in launches(world).items() if id not in before)
         handles = keep(world, new)
         id = done.stdout.strip()
-        stored = {path.stem for path in world.claude_root.glob("projects/*/*.jsonl")} if wanted is None else {wanted}
+        stored = {given} if kind.printed(given) else one.ids(world.root(kind))
         ok = done.returncode == 0 and {id} == stored and not handles["child"].has_ended()
         world.says(f"{name}: the id in its own store, before its turn ends", id, ok, done.stderr)
         world.look()
@@ -247,10 +248,9 @@ def real_id_of_each(world: World) -> None:
 @case("wrapper-exit")
 def wrapper_of_a_launch(world: World) -> None:
     """launch of a wrapper that exits with 0 while the agent it has started works on"""
-    thread = timed_id()
-    lock = world.codex_root / "thread-writer-locks" / f"{thread}.lock"
-    printed = json.dumps({"type": "thread.started", "thread_id": thread})
-    install(world, "codex", thread, prints=printed, lock=str(lock))
+    thread = Codex.new_id()
+    lock = world.root(Codex) / "thread-writer-locks" / f"{thread}.lock"
+    install(world, Codex, thread, lock=str(lock))
     done = world.run("launch", "codex", "-p", "please do it")
     world.says("its id", done.stdout.strip(), done.stdout.strip() == thread, done.stderr)
     launch_id, one = only_launch(world)
@@ -291,3 +291,54 @@ def killed_at_launch(world: World) -> None:
     world.says("its store has it: its id is told", f"{id}: {found}", found == ["failed"], done.stderr)
     world.look()
     world.check("listed as failed", id, "failed", process="gone", exit_code=1)
+
+
+@case("lock-not-read")
+def lock_not_read(world: World) -> None:
+    """a lock is torn, of the wrong type or no file; all locks are behind a file, a link to nowhere, a closed folder"""
+    other = world.folder_at("other")
+    world.run("lock", str(world.work))
+    folder = world.folder / "agentctl" / "locks"
+    (lock,) = folder.glob("*.json")
+    whole = lock.read_bytes()
+    for label, content in (("torn", whole[:20]), ("empty", b""), ("of the wrong type", b"[]"), ("NULs", bytes(99))):
+        lock.write_bytes(content)
+        check_kept_out(world, f"a lock that is {label}", lock, "unlock --force")
+    lock.unlink()
+    lock.symlink_to("nowhere")
+    check_kept_out(world, "a lock that is a link", lock, "unlock --force")
+    _, handles = launch(world, "-p", "hello", cwd=other)
+    wait_for_end(handles)
+    world.says("another directory is free", "launched", True)
+    shown = world.run("locks")
+    world.says("locks names it", shown.stderr.strip(), shown.returncode == 0 and str(lock) in shown.stderr)
+    removed = world.run("unlock", "--force", str(lock))
+    world.says(
+        "unlock removes it, by its path", removed.stdout.strip(), removed.returncode == 0 and not lock.is_symlink()
+    )
+    kept = folder.rename(folder.with_name("kept"))
+    folder.write_bytes(b"")
+    check_kept_out(world, "a file in place of the folder", folder, "make it a folder")
+    folder.unlink()
+    folder.symlink_to("nowhere")
+    check_kept_out(world, "a folder that is a link to nowhere", folder, "make it a folder")
+    folder.unlink()
+    kept.rename(folder)
+    folder.chmod(0o777)
+    lock.write_bytes(whole)
+    check_kept_out(world, "a folder that others can write to", folder, "make it a folder")
+    forced = world.run("launch", "demo", "--force", "-p", "hello")
+    for one in launches(world).values():
+        wait_for_end(keep(world, one))
+    world.says(
+        "with --force it is let in", forced.stderr.strip(), forced.returncode == 0 and str(folder) in forced.stderr
+    )
+
+
+def check_kept_out(world: World, label: str, path: Path, next: str) -> None:
+    before = set(launches(world))
+    refused = world.run("launch", "demo", "-p", LONG)
+    new = [keep(world, one) for id, one in launches(world).items() if id not in before]
+    said = refused.stderr.strip()
+    ok = refused.returncode == 4 and str(path) in said and next in said and not new
+    world.says(f"{label}: refused, with the path and the next step", said or "launched", ok)

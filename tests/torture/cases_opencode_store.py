@@ -10,6 +10,8 @@ from contextlib import closing, contextmanager
 from itertools import count, product
 from typing import TYPE_CHECKING, Any
 
+from tests.agents.opencode.standin_files import timed_id
+from tests.agents.opencode.torture import OpenCode
 from tests.torture.cases_ends import ask_in_between
 from tests.torture.cases_hostile import CONTENTS, KINDS, ODDEST, Thing, Trial, kinds_at
 from tests.torture.cases_machine import block, check_soon, check_time, make_fifo, others_of
@@ -22,14 +24,12 @@ from tests.torture.kernel import (
     without_file_powers,
 )
 from tests.torture.registry import case
-from tests.torture.standins.opencode_files import timed_id
 from tests.torture.world import Contains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.torture.agents import OpenCode
     from tests.torture.world import World
 
 
@@ -50,7 +50,7 @@ def check_not_ended(world: World, label: str, agent: OpenCode) -> None:
 def opencode_locked(world: World) -> None:
     """opencode's database is locked for good by its own process, or by somebody else's"""
     others = others_of(world)
-    live = world.opencode(exclusive=True).mid_model()
+    live = OpenCode.spawn(world, exclusive=True).mid_model()
     world.look()
     check_soon(world, others)
     world.check("it lets nobody read: its files are copied", live.id, "running", pid=live, link="exact")
@@ -75,12 +75,12 @@ def locked(path: Path) -> Iterator[None]:
 def opencode_of_fifos(world: World) -> None:
     """FIFOs where opencode's database, its log or its older files should be"""
     others = others_of(world)
-    live = world.opencode().mid_model()
+    live = OpenCode.spawn(world).mid_model()
     kept = live.database.read_bytes()
     make_fifo(live.database)
     world.look()
     check_soon(world, others)
-    world.check_problem("the database", world.opencode_root)
+    world.check_problem("the database", world.root(OpenCode))
     said = str(world.listing.problems)
     world.says("nobody waited for it: it is no regular file", said, "not a regular file" in said)
     check_not_ended(world, "its database is a FIFO", live)
@@ -91,7 +91,7 @@ def opencode_of_fifos(world: World) -> None:
     world.look()
     check_soon(world, others)
     check_not_ended(world, "its log is a FIFO", live)
-    older = world.opencode(layout="json", log="own", cwd=world.folder_at("older")).mid_model()
+    older = OpenCode.spawn(world, layout="json", log="own", cwd=world.folder_at("older")).mid_model()
     make_fifo(sorted((older.root / "storage" / "message" / older.id).glob("*.json"))[-1])
     world.look()
     check_time(world)
@@ -103,14 +103,14 @@ def opencode_of_fifos(world: World) -> None:
 def opencode_on_a_dead_mount(world: World) -> None:
     """opencode's store is on a mount whose server never answers"""
     others = others_of(world)
-    live = world.opencode(opened=False)
-    world.until_the_end(hanging(world.opencode_root))
+    live = OpenCode.spawn(world, opened=False)
+    world.until_the_end(hanging(world.root(OpenCode)))
     world.hangs = True
     world.sample = 1
     world.limit = 8.0
     world.look()
     check_soon(world, others)
-    world.check_problem("opencode's store", world.opencode_root)
+    world.check_problem("opencode's store", world.root(OpenCode))
     world.check_unattached("its live process", live)
 
 
@@ -118,11 +118,11 @@ def opencode_on_a_dead_mount(world: World) -> None:
 def opencode_that_blocks(world: World) -> None:
     """opencode's adapter blocks for ever while it reads"""
     others = others_of(world)
-    live = world.opencode().mid_model()
+    live = OpenCode.spawn(world).mid_model()
     block(world, "opencode")
     world.look()
     check_soon(world, others)
-    world.check_problem("opencode's store", world.opencode_root)
+    world.check_problem("opencode's store", world.root(OpenCode))
     world.check_unattached("its live process", live)
 
 
@@ -130,9 +130,9 @@ def opencode_that_blocks(world: World) -> None:
 def opencode_unreadable(world: World) -> None:
     """opencode's store, its database or its log is closed to us"""
     others = others_of(world)
-    live = world.opencode().mid_model()
+    live = OpenCode.spawn(world).mid_model()
     world.around = without_file_powers
-    for path in (world.opencode_root, live.database, wal_of(live.database)):
+    for path in (world.root(OpenCode), live.database, wal_of(live.database)):
         mode = path.stat().st_mode
         path.chmod(0)
         world.look()
@@ -150,10 +150,10 @@ def opencode_unreadable(world: World) -> None:
 @case("scan-incomplete")
 def hidden_opencode(world: World) -> None:
     """/proc hides the processes of others, and opencode is another user's"""
-    live = world.opencode().mid_model()
-    dead = world.opencode().mid_model()
+    live = OpenCode.spawn(world).mid_model()
+    dead = OpenCode.spawn(world).mid_model()
     dead.kill()
-    done = world.opencode().finished()
+    done = OpenCode.spawn(world).finished()
     done.leave()
     world.look()
     world.check("seen by root: alive", live.id, "running", pid=live)
@@ -168,7 +168,7 @@ def hidden_opencode(world: World) -> None:
 @case("scan-incomplete")
 def closed_opencode(world: World) -> None:
     """an opencode of our own user into which we may not look: it may be on any session"""
-    left = world.opencode().mid_model()
+    left = OpenCode.spawn(world).mid_model()
     left.kill()
     world.look()
     world.check("killed, nobody is there", left.id, "stopped")
@@ -178,14 +178,15 @@ def closed_opencode(world: World) -> None:
     world.look()
     world.check("killed, and a closed opencode lives", left.id, "unknown", process="unknown")
     world.check_unattached("the closed one", closed)
+    world.check_problem("its store is not known", f"/proc/{closed.pid}/environ")
 
 
 @case("scan-incomplete")
 def shared_mount_opencode(world: World) -> None:
     """opencode's store on a mount of its own inside a PID namespace: others may be on it"""
-    world.until_the_end(mounted("ramfs", world.opencode_root))
-    live = world.opencode().mid_model()
-    dead = world.opencode().mid_model()
+    world.until_the_end(mounted("ramfs", world.root(OpenCode)))
+    live = OpenCode.spawn(world).mid_model()
+    dead = OpenCode.spawn(world).mid_model()
     dead.kill()
     world.look()
     world.check("alive", live.id, "running", pid=live, link="exact")
@@ -195,8 +196,8 @@ def shared_mount_opencode(world: World) -> None:
 @case("disk-full")
 def read_only_opencode(world: World) -> None:
     """opencode's store in a folder that cannot be written: read all the same, as a copy where there is no other way"""
-    agent = world.opencode().mid_model()
-    killed = world.opencode().mid_model()
+    agent = OpenCode.spawn(world).mid_model()
+    killed = OpenCode.spawn(world).mid_model()
     killed.kill()
     world.until_the_end(read_only(world.folder / "data"))
     world.look()
@@ -207,7 +208,7 @@ def read_only_opencode(world: World) -> None:
 @case("clock-step")
 def clock_step_opencode(world: World) -> None:
     """opencode's rows of hours ago in a process of now: a turn that it cannot have begun is not called its own"""
-    live, dead = world.opencode().mid_model(), world.opencode().mid_model()
+    live, dead = OpenCode.spawn(world).mid_model(), OpenCode.spawn(world).mid_model()
     dead.kill()
     with closing(sqlite3.connect(live.database, isolation_level=None)) as database:
         for table in ("session", "message", "part"):
@@ -225,15 +226,17 @@ def clock_step_opencode(world: World) -> None:
 @case("no-double")
 def no_double_opencode(world: World) -> None:
     """an opencode session in the older files and in the database that they were copied into"""
-    copied = world.opencode(layout="json", log="own", cwd=world.folder_at("one")).mid_model()
+    copied = OpenCode.spawn(world, layout="json", log="own", cwd=world.folder_at("one")).mid_model()
     copied.kill()
-    only_old = world.opencode(layout="json", log="own", cwd=world.folder_at("two")).finished()
+    only_old = OpenCode.spawn(world, layout="json", log="own", cwd=world.folder_at("two")).finished()
     only_old.leave()
-    new = world.opencode(id=copied.id, cwd=world.folder_at("one"))  # the newer version copies it, and goes on with it
+    new = OpenCode.spawn(
+        world, id=copied.id, cwd=world.folder_at("one")
+    )  # the newer version copies it, and goes on with it
     new.do("begin")
     new.finished()
     new.leave()
-    channel = world.opencode(cwd=world.folder_at("three")).mid_model()
+    channel = OpenCode.spawn(world, cwd=world.folder_at("three")).mid_model()
     with (
         closing(sqlite3.connect(channel.database)) as one,
         closing(sqlite3.connect(channel.root / "opencode-local.db")) as other,
@@ -251,7 +254,7 @@ def no_double_opencode(world: World) -> None:
 def usage_once_opencode(world: World) -> None:
     """opencode: a step's usage is stored three times, a fork repeats all of it, a sub-agent has its own"""
     for layout in ("database", "older database", "json"):
-        agent = world.opencode(layout=layout, log="own" if layout == "json" else "shared").mid_model()
+        agent = OpenCode.spawn(world, layout=layout, log="own" if layout == "json" else "shared").mid_model()
         agent.do("call", command="true", allowed=True)
         agent.do("result")
         child, fork = timed_id("ses"), timed_id("ses")
@@ -282,8 +285,8 @@ def usage_once_opencode(world: World) -> None:
 def torn_opencode(world: World) -> None:
     """opencode's database cut off, overwritten or replaced: a problem, and nothing of it is said to have ended"""
     others = others_of(world)
-    live = world.opencode().mid_model()
-    killed = world.opencode(cwd=world.folder_at("other")).mid_model()
+    live = OpenCode.spawn(world).mid_model()
+    killed = OpenCode.spawn(world, cwd=world.folder_at("other")).mid_model()
     killed.kill()
     with closing(sqlite3.connect(live.database)) as database:  # into the file itself, as at a checkpoint
         database.execute("pragma wal_checkpoint(truncate)")
@@ -332,9 +335,9 @@ def hostile_opencode(world: World) -> None:
     """opencode's store: everything that can lie where one of its files should be"""
     claude, demo = others_of(world)
     trial = Trial(world, {claude.id: ("running", claude), demo.id: ("running", demo)})
-    agent = world.opencode().finished()
+    agent = OpenCode.spawn(world).finished()
     agent.leave()
-    root = world.opencode_root
+    root = world.root(OpenCode)
 
     def at(*names: str) -> list[Thing]:
         path = root.joinpath(*names)
@@ -343,7 +346,7 @@ def hostile_opencode(world: World) -> None:
     trial.try_all([*at("opencode.db"), *at("opencode.db-wal"), *at("log", "opencode.log"), *at("storage")])
     trial.verdict("opencode's files, to the others")
     shutil.rmtree(root)
-    ended = world.opencode(layout="json", log="own").finished()
+    ended = OpenCode.spawn(world, layout="json", log="own").finished()
     ended.leave()
     trial = Trial(world, {claude.id: ("running", claude), ended.id: ("done", None)})
     storage = root / "storage"
@@ -378,8 +381,8 @@ KEYS = {"session": "id", "message": "session_id", "part": "session_id"}
 @case("hostile")
 def hostile_rows_of_opencode(world: World) -> None:
     """opencode's database with odd values in every column and every field, beside healthy sessions"""
-    live = world.opencode().mid_tool()
-    ended = world.opencode().finished()
+    live = OpenCode.spawn(world).mid_tool()
+    ended = OpenCode.spawn(world).finished()
     ended.leave()
     with closing(sqlite3.connect(live.database)) as database:
         spoiled = list(spoil(database, live.id))
@@ -453,7 +456,7 @@ def copy(database: sqlite3.Connection, source: str) -> str:
 def opencode_in_between(world: World) -> None:
     """opencode that ends or begins at the very moment between two readings"""
     for before in (True, False):
-        agent = world.opencode().mid_model()
+        agent = OpenCode.spawn(world).mid_model()
 
         def end(agent: OpenCode = agent) -> None:
             agent.do("answer")
@@ -464,5 +467,5 @@ def opencode_in_between(world: World) -> None:
         when = "just before" if before else "just after"
         world.check(f"opencode ended {when} the table was read", agent.id, words)
     begun: list[str] = []
-    ask_in_between(world, before=False, happens=lambda: begun.append(world.opencode().mid_model().id))
+    ask_in_between(world, before=False, happens=lambda: begun.append(OpenCode.spawn(world).mid_model().id))
     world.check("opencode begun just after the table was read", begun[0], ("running", "unknown"))

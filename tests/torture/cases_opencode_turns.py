@@ -7,16 +7,16 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.agents.opencode.standin_files import timed_id
+from tests.agents.opencode.torture import OpenCode
 from tests.torture.cases_alive import HOURS, is_suspended
 from tests.torture.cases_opencode import TICKS, WRAPPER
 from tests.torture.handles import Tool, wait_until
 from tests.torture.registry import case
 from tests.torture.standins.files import start_ticks
-from tests.torture.standins.opencode_files import timed_id
 from tests.torture.world import Contains, set_back
 
 if TYPE_CHECKING:
-    from tests.torture.agents import OpenCode
     from tests.torture.world import World
 
 QUESTION = {"questions": [{"question": "Which colour?", "options": []}]}
@@ -26,7 +26,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 @case("permission")
 def permission_opencode(world: World) -> None:
     """an opencode screen waits for a person, which no file of it says"""
-    screens = [world.opencode("screen") for _ in range(8)]
+    screens = [OpenCode.spawn(world, "screen") for _ in range(8)]
     asks, question, other, allowed, runs, unlogged, typed, parent = screens
     for screen in (asks, question, other, allowed, unlogged, parent):
         screen.mid_model()
@@ -41,7 +41,7 @@ def permission_opencode(world: World) -> None:
     parent.do("sub", child=child)
     parent.do("prompt", text="look", id=child)
     parent.do("call", command="make deploy", allowed=False, id=child)
-    run = world.opencode().mid_model()
+    run = OpenCode.spawn(world).mid_model()
     run.do("call", command="touch /tmp/zz")
     world.look()
     wanted = Contains("touch /tmp/zz")
@@ -59,7 +59,7 @@ def permission_opencode(world: World) -> None:
 @case("permission")
 def permission_opencode_typed_later(world: World) -> None:
     """a command that was typed into a session begun before, which no log names since: not known, never ended"""
-    screens = [world.opencode("screen") for _ in range(3)]
+    screens = [OpenCode.spawn(world, "screen") for _ in range(3)]
     for screen in screens[:2]:
         screen.mid_model()
     screens[2].do("typed", command="sleep 300", pause=0.05)
@@ -73,9 +73,9 @@ def permission_opencode_typed_later(world: World) -> None:
 @case("permission")
 def permission_opencode_without_a_log(world: World) -> None:
     """the same without a log: a call with no process waits, one with a process runs"""
-    asks = world.opencode("screen", log="own", layout="json", cwd=world.folder_at("asks")).mid_model()
+    asks = OpenCode.spawn(world, "screen", log="own", layout="json", cwd=world.folder_at("asks")).mid_model()
     asks.do("call", command="touch /tmp/zz")
-    runs = world.opencode("screen", log="own", layout="json", cwd=world.folder_at("runs")).mid_tool()
+    runs = OpenCode.spawn(world, "screen", log="own", layout="json", cwd=world.folder_at("runs")).mid_tool()
     world.look()
     wanted = Contains("touch /tmp/zz")
     world.check("a command pending, no process runs it", asks.id, "waiting", waiting_for=wanted, inferred=True)
@@ -85,11 +85,13 @@ def permission_opencode_without_a_log(world: World) -> None:
 @case("permission")
 def permission_opencode_by_its_port(world: World) -> None:
     """an opencode screen with a port says itself what it asks"""
-    screen = world.opencode("screen", "--port", "0", port=True).mid_model()
+    screen = OpenCode.spawn(world, "screen", "--port", "0", port=True).mid_model()
     screen.do("call", command="touch /tmp/zz", allowed=False)
     screen.do("say", id=screen.id, status={"type": "busy"})
     screen.do("ask_person", id=screen.id, command="touch /tmp/zz")
-    quiet = world.opencode("screen", "--port", "0", port=True, log="errors", cwd=world.folder_at("quiet")).mid_model()
+    quiet = OpenCode.spawn(
+        world, "screen", "--port", "0", port=True, log="errors", cwd=world.folder_at("quiet")
+    ).mid_model()
     quiet.do("say", id=quiet.id, status={"type": "busy"})
     quiet.do("ask_person", id=quiet.id, command="make deploy")
     world.look()
@@ -102,7 +104,7 @@ def permission_opencode_by_its_port(world: World) -> None:
 @case("permission")
 def permission_opencode_for_a_moment(world: World) -> None:
     """opencode starts a command: for some moments the call is stored, and neither its log nor a process tells"""
-    agent = world.opencode("screen").mid_model()
+    agent = OpenCode.spawn(world, "screen").mid_model()
     answers = []
     poller = world.poller()
     for number in range(12):
@@ -124,11 +126,11 @@ def permission_opencode_for_a_moment(world: World) -> None:
 @case("quiet-turn")
 def quiet_turn_opencode(world: World) -> None:
     """opencode writes nothing while a model thinks or streams, or a tool runs"""
-    silent = world.opencode().mid_model()
-    streams = world.opencode("screen").mid_model()
+    silent = OpenCode.spawn(world).mid_model()
+    streams = OpenCode.spawn(world, "screen").mid_model()
     streams.do("stream")
-    tool = world.opencode("screen").mid_tool()
-    between = world.opencode().mid_model()
+    tool = OpenCode.spawn(world, "screen").mid_tool()
+    between = OpenCode.spawn(world).mid_model()
     between.do("call", command="true", allowed=True)
     between.do("result")  # its last step is over, and the next one is not stored yet
     for path in (silent.database, silent.database.with_name("opencode.db-wal"), silent.root / "log" / "opencode.log"):
@@ -153,7 +155,7 @@ def killed_opencode(world: World) -> None:
     for command in ("run", "screen", "serve"):
         for number in SIGNALS:
             for where in ("model", "tool"):
-                agent = world.opencode(command)
+                agent = OpenCode.spawn(world, command)
                 agent.mid_model() if where == "model" else agent.mid_tool()
                 code = agent.kill(number)
                 checks.append((f"opencode {command}, {number.name} in a {where} call (exit {code})", agent))
@@ -168,7 +170,7 @@ def killed_older_opencode(world: World) -> None:
     checks: list[tuple[str, OpenCode]] = []
     for layout, log in (("json", "own"), ("older database", "own")):
         for where in ("model", "tool"):
-            agent = world.opencode(layout=layout, log=log)
+            agent = OpenCode.spawn(world, layout=layout, log=log)
             agent.mid_model() if where == "model" else agent.mid_tool()
             agent.kill()
             checks.append((f"{layout}, in a {where} call", agent))
@@ -180,15 +182,15 @@ def killed_older_opencode(world: World) -> None:
 @case("killed-mid-turn")
 def interrupted_opencode(world: World) -> None:
     """opencode interrupted by Esc, or left with half a turn: at its prompt, and the last turn was not finished"""
-    model, tool, retry = (world.opencode("screen") for _ in range(3))
+    model, tool, retry = (OpenCode.spawn(world, "screen") for _ in range(3))
     model.mid_model().do("abort")
     tool.mid_tool().do("abort")
     retry.mid_model().do("retry", code=500)
     retry.do("abort_retry")
-    killed = world.opencode(cwd=world.folder_at("other")).mid_model()
+    killed = OpenCode.spawn(world, cwd=world.folder_at("other")).mid_model()
     killed.kill()
     time.sleep(TICKS)
-    opened = world.opencode("screen", "-s", killed.id, id=killed.id, cwd=world.home / "other")
+    opened = OpenCode.spawn(world, "screen", "-s", killed.id, id=killed.id, cwd=world.home / "other")
     world.look()
     for label, agent in {"in a model call": model, "in a tool": tool, "in a retry": retry}.items():
         world.check(f"Esc {label}", agent.id, "idle", pid=agent, last_turn="interrupted")
@@ -205,22 +207,22 @@ def interrupted_opencode(world: World) -> None:
 @case("api-error")
 def api_error_opencode(world: World) -> None:
     """opencode retries for ever (only its log says so), or gives up, or knows no such model"""
-    retrying = world.opencode().mid_model()
+    retrying = OpenCode.spawn(world).mid_model()
     retrying.do("retry", code=500)
-    unlogged = world.opencode(log="late", cwd=world.folder_at("late")).mid_model()
+    unlogged = OpenCode.spawn(world, log="late", cwd=world.folder_at("late")).mid_model()
     unlogged.do("retry", code=429)
-    stays = world.opencode("screen").mid_model()
+    stays = OpenCode.spawn(world, "screen").mid_model()
     stays.do("fail", code=401)
-    gave_up = world.opencode().mid_model()
+    gave_up = OpenCode.spawn(world).mid_model()
     gave_up.do("fail", code=401)
     gave_up.leave(code=1)
-    unknown = world.opencode()
+    unknown = OpenCode.spawn(world)
     unknown.do("prompt")
     unknown.leave(code=1)
-    over = world.opencode("screen").mid_model()
+    over = OpenCode.spawn(world, "screen").mid_model()
     over.do("retry", code=500)
     over.do("stream")  # the next try works
-    server = world.opencode("serve", cwd=world.folder_at("server"))
+    server = OpenCode.spawn(world, "serve", cwd=world.folder_at("server"))
     server.mid_model()
     server.do("say", id=server.id, status={"type": "retry", "attempt": 2, "message": "fake error 503", "next": 1})
     world.look()
@@ -236,13 +238,13 @@ def api_error_opencode(world: World) -> None:
 @case("exit-0-lies")
 def exit_0_lies_opencode(world: World) -> None:
     """opencode that exits 0 after a refusal, a failure of its own, or a kill under its wrapper"""
-    refused = world.opencode().mid_model()
+    refused = OpenCode.spawn(world).mid_model()
     refused.do("call", command="rm -rf /", allowed=False)
     refused.do("refuse")
     codes = [refused.leave(code=0)]
-    broken = world.opencode(layout="json", log="own").mid_model()
+    broken = OpenCode.spawn(world, layout="json", log="own").mid_model()
     codes.append(broken.leave(code=0))
-    wrapped = world.opencode(wrapper=WRAPPER, then="shrug", program=".opencode").mid_tool()
+    wrapped = OpenCode.spawn(world, wrapper=WRAPPER, then="shrug", program=".opencode").mid_tool()
     assert wrapped.wrapper is not None
     wrapped.send_signal(signal.SIGKILL)
     codes.append(wrapped.wrapper.reap())
@@ -259,7 +261,7 @@ BUSY = {"type": "busy"}
 @case("native-daemon")
 def opencode_server(world: World) -> None:
     """opencode serve runs sessions of two directories, and terminals are only its clients"""
-    server = world.opencode("serve")
+    server = OpenCode.spawn(world, "serve")
     other = world.folder_at("other")
     working, resting, asking, elsewhere = (timed_id("ses") for _ in range(4))
     server.do("begin", id=working)
@@ -273,10 +275,10 @@ def opencode_server(world: World) -> None:
     server.mid_model(id=elsewhere)
     server.do("say", id=elsewhere, status=BUSY)
     clients = [
-        world.opencode(opened=False, argv=["opencode", *words])
+        OpenCode.spawn(world, opened=False, argv=["opencode", *words])
         for words in (["run", "--attach", "http://127.0.0.1:4096", "go"], ["attach", "http://127.0.0.1:4096"])
     ]
-    alone = world.opencode("run", cwd=world.folder_at("alone")).mid_model()
+    alone = OpenCode.spawn(world, "run", cwd=world.folder_at("alone")).mid_model()
     world.look()
     world.check("a session in mid-turn", working, "running", pid=server, link="exact", inferred=False)
     world.check("a session of another directory", elsewhere, "running", pid=server, link="exact", inferred=False)
@@ -293,7 +295,7 @@ def opencode_server(world: World) -> None:
 @case("native-daemon")
 def opencode_server_without_words(world: World) -> None:
     """an opencode server that does not answer, wants a password, or answers nonsense: its log still tells"""
-    server = world.opencode("serve")
+    server = OpenCode.spawn(world, "serve")
     server.mid_model()
     server.do("say", id=server.id, status=BUSY)
     for manner in ("silent", "password", "odd"):
@@ -306,7 +308,7 @@ def opencode_server_without_words(world: World) -> None:
 @case("native-daemon")
 def opencode_server_without_a_log(world: World) -> None:
     """an opencode server that logs errors only may be on any open turn: none of them is called ended"""
-    server = world.opencode("serve", log="errors")
+    server = OpenCode.spawn(world, "serve", log="errors")
     server.do("behave", manner="password")
     server.mid_model()
     done = timed_id("ses")
@@ -322,12 +324,12 @@ def opencode_server_without_a_log(world: World) -> None:
 @case("daemon-gone")
 def opencode_server_gone(world: World) -> None:
     """opencode's server killed -9, its client sits there"""
-    server = world.opencode("serve")
+    server = OpenCode.spawn(world, "serve")
     working, resting = timed_id("ses"), timed_id("ses")
     server.mid_tool(id=working)
     server.do("say", id=working, status=BUSY)
     server.finished(id=resting)
-    client = world.opencode(opened=False, argv=["opencode", "attach", "http://127.0.0.1:4096"])
+    client = OpenCode.spawn(world, opened=False, argv=["opencode", "attach", "http://127.0.0.1:4096"])
     server.kill()
     world.look()
     world.check("the session in mid-turn", working, "stopped", process="gone", turn="interrupted", pid=None)

@@ -10,9 +10,11 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.torture.agents import CODEX_BINARY, Demo
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import CODEX_BINARY, Codex, CodexDaemon
+from tests.agents.demo.torture import Demo
 from tests.torture.cases_daemons import ACTIVE, IDLE, Background
-from tests.torture.handles import Handle, arguments, state_of, wait_until
+from tests.torture.handles import BARE, Handle, arguments, state_of, wait_until
 from tests.torture.kernel import as_nobody, child_of
 from tests.torture.registry import case
 from tests.torture.standins.files import start_ticks, timed_id
@@ -77,9 +79,9 @@ def check_spared(world: World, label: str, *spared: Handle) -> None:
 
 def demo_in_a_tool(world: World, agent: Any, id: str) -> Demo:
     """A demo agent that an agent runs as its tool, away from the tool's own group of processes."""
-    words = [sys.executable, "-m", "agentctl.demo", "--session-id", id, "-p", "[[sleep:300]]"]
+    words = [sys.executable, "-m", "agentctl.demo_agent", "--session-id", id, "-p", "[[sleep:300]]"]
     agent.tool(f"PYTHONPATH={shlex.quote(world.env['PYTHONPATH'])} setsid {shlex.join(words)} & wait")
-    path = world.demo_root / "sessions" / id / "process.json"
+    path = world.root(Demo) / "sessions" / id / "process.json"
     pid = int(json.loads(wait_until("the nested agent", lambda: path.exists() and path.read_text()))["pid"])
     inner = Demo.__new__(Demo)
     Handle.__init__(inner, pid, start_ticks(pid))
@@ -92,9 +94,9 @@ def demo_in_a_tool(world: World, agent: Any, id: str) -> Demo:
 def unflushed_stop(world: World) -> None:
     """stop of agents that have not written anything yet"""
     claude, quiet, codex = (
-        world.claude("busy"),
-        world.claude(None, style="old", headless=True),
-        world.codex(source="cli"),
+        Claude.spawn(world, "busy"),
+        Claude.spawn(world, None, style="old", headless=True),
+        Codex.spawn(world, source="cli"),
     )
     for label, agent in (("claude busy", claude), ("claude -p", quiet), ("codex never prompted", codex)):
         check_stopped(world, f"{label}, no transcript", stop(world, agent.id), agent, how="SIGTERM")
@@ -104,11 +106,11 @@ def unflushed_stop(world: World) -> None:
 def foreign_stop(world: World) -> None:
     """stop of agents that were started by hand"""
     claude, codex, tui = (
-        world.claude("busy").mid_tool(),
-        world.codex().mid_tool(),
-        world.codex(source="cli").mid_model(),
+        Claude.spawn(world, "busy").mid_tool(),
+        Codex.spawn(world).mid_tool(),
+        Codex.spawn(world, source="cli").mid_model(),
     )
-    demo = world.demo("[[sleep:300]]")
+    demo = Demo.spawn(world, "[[sleep:300]]")
     check_stopped(world, "claude", stop(world, claude.id), claude, how="SIGTERM")
     check_stopped(world, "codex exec", stop(world, codex.id), codex, how="SIGINT")
     check_stopped(world, "codex TUI", stop(world, tui.id), tui, how="SIGTERM")
@@ -120,7 +122,7 @@ def foreign_stop(world: World) -> None:
 @case("foreign")
 def foreign_sole(world: World) -> None:
     """stop of an older claude that does not say which session it is on"""
-    claude = world.claude(register=False, style="old").mid_model()
+    claude = Claude.spawn(world, register=False, style="old").mid_model()
     check_refused(world, "inferred", stop(world, claude.id), f"pid {claude.pid}", claude)
     check_refused(world, "inferred, says how", stop(world, claude.id), "--force", claude)
     check_stopped(world, "inferred, with --force", stop(world, claude.id, "--force"), claude, how="SIGTERM")
@@ -129,7 +131,11 @@ def foreign_sole(world: World) -> None:
 @case("pid-recycled")
 def pid_recycled_stop(world: World) -> None:
     """stop of a session whose process is dead and whose pid is a stranger's"""
-    claude, codex, demo = world.claude("busy").mid_model(), world.codex().mid_model(), world.demo("[[sleep:300]]")
+    claude, codex, demo = (
+        Claude.spawn(world, "busy").mid_model(),
+        Codex.spawn(world).mid_model(),
+        Demo.spawn(world, "[[sleep:300]]"),
+    )
     demo.wait_for_event("prompt")
     for agent in (claude, codex, demo):
         agent.kill()
@@ -144,7 +150,7 @@ def pid_recycled_stop(world: World) -> None:
 # Waits in the middle of a stop until somebody has done something.
 HALTED = """
 import os, sys, time
-from agentctl import ending
+from agentctl.stop import terminate as ending
 from agentctl.cli import run
 step, folder, *words = sys.argv[1:]
 real = getattr(ending.Ending, step)
@@ -193,7 +199,7 @@ def stop_halted(world: World, before: str, meanwhile: Callable[[], object], *wor
 def pid_recycled_meanwhile(world: World) -> None:
     """its process dies during the stop, and its pid is a stranger's before the first signal"""
     for step in ("prepare", "signal_agents"):
-        claude = world.claude("busy").mid_model()
+        claude = Claude.spawn(world, "busy").mid_model()
         strangers: list[Handle] = []
 
         def swap(agent: Handle = claude, found: list[Handle] = strangers) -> None:
@@ -208,16 +214,16 @@ def pid_recycled_meanwhile(world: World) -> None:
 @case("wrong-one")
 def wrong_one_forged(world: World) -> None:
     """files that name somebody else's process, with its right start"""
-    claude, demo = world.claude("busy").mid_model(), world.demo("[[sleep:300]]")
+    claude, demo = Claude.spawn(world, "busy").mid_model(), Demo.spawn(world, "[[sleep:300]]")
     stranger = world.bare("sleepy", ["sleepy"])
     file = json.loads(claude.file.read_text())
     claude.kill()
     claude.file.unlink()
-    path = world.claude_root / "sessions" / f"{stranger.pid}.json"
+    path = world.root(Claude) / "sessions" / f"{stranger.pid}.json"
     path.write_text(json.dumps({**file, "pid": stranger.pid, "procStart": str(stranger.start)}))
     check_refused(world, "claude's file names a stranger", stop(world, claude.id), f"pid {stranger.pid}", stranger)
     path.unlink()
-    forged = world.demo("[[sleep:300]]")
+    forged = Demo.spawn(world, "[[sleep:300]]")
     forged.wait_for_event("prompt")  # it writes its file no more
     path = forged.folder / "process.json"
     others: tuple[tuple[Handle, str], ...] = ((stranger, f"pid {stranger.pid}"), (demo, demo.id))
@@ -233,7 +239,7 @@ def wrong_one_forged(world: World) -> None:
 def wrong_one_marker(world: World) -> None:
     """the marker of a launch, inherited by somebody who has nothing to do with it"""
     env = {"AGENTCTL_LAUNCH": "abcdefghij"}
-    claude, other = world.claude("busy", env=env).mid_tool(), world.claude("busy", env=env).mid_model()
+    claude, other = Claude.spawn(world, "busy", env=env).mid_tool(), Claude.spawn(world, "busy", env=env).mid_model()
     server = world.bare("tmux: server", ["tmux", "new-session", "-d"], env=env)
     check_stopped(world, "the one that is meant", stop(world, claude.id, "--tree"), claude)
     check_spared(world, "another agent and a server with the same marker", other, server)
@@ -244,7 +250,7 @@ def wrong_one_user(world: World) -> None:
     """a process of another user that our store names"""
     puppet = world.bare("claude", ["claude"], around=as_nobody)
     id = str(uuid.uuid4())
-    (world.claude_root / "sessions").mkdir(parents=True)
+    (world.root(Claude) / "sessions").mkdir(parents=True)
     file = {
         "pid": puppet.pid,
         "sessionId": id,
@@ -252,7 +258,7 @@ def wrong_one_user(world: World) -> None:
         "procStart": str(puppet.start),
         "status": "busy",
     }
-    (world.claude_root / "sessions" / f"{puppet.pid}.json").write_text(json.dumps(file))
+    (world.root(Claude) / "sessions" / f"{puppet.pid}.json").write_text(json.dumps(file))
     for words in ((), ("--force",)):
         check_refused(world, "another user's process", stop(world, id, *words), "another user", puppet)
 
@@ -260,7 +266,7 @@ def wrong_one_user(world: World) -> None:
 @case("wrong-one")
 def wrong_one_sub_agent(world: World) -> None:
     """a sub-agent lives in its parent's process: it is not stopped by itself, and does not keep its parent from it"""
-    codex, child = world.codex().mid_model(), timed_id()
+    codex, child = Codex.spawn(world).mid_model(), timed_id()
     codex.do("open", id=child)
     codex.do("prompt", id=child, text="look", parent=codex.id)
     for words in ((), ("--force",)):
@@ -275,7 +281,7 @@ def wrong_one_sub_agent(world: World) -> None:
 def stubborn(world: World) -> None:
     """agents that ignore every polite signal, with a tool that does so, too"""
     deaf = "trap '' TERM INT HUP; while :; do sleep 0.2; done"
-    claude, codex = world.claude("busy"), world.codex()
+    claude, codex = Claude.spawn(world, "busy"), Codex.spawn(world)
     for label, agent in (("claude", claude), ("codex", codex)):
         agent.do("prompt", text="go")
         agent.do("call", command=deaf)
@@ -293,7 +299,7 @@ def stubborn(world: World) -> None:
 @case("stubborn")
 def suspended(world: World) -> None:
     """an agent that is suspended: it goes on in order to end in its own way"""
-    claude = world.claude("busy").mid_model()
+    claude = Claude.spawn(world, "busy").mid_model()
     claude.send_signal(19)
     wait_until("it is suspended", lambda: state_of(claude.pid) == "T")
     found = stop(world, claude.id)
@@ -304,7 +310,7 @@ def suspended(world: World) -> None:
 @case("orphans")
 def orphans(world: World) -> None:
     """tools in sessions of their own, of agents that leave them behind"""
-    claude, codex, tui = world.claude("busy", style="old"), world.codex(), world.codex(source="cli")
+    claude, codex, tui = Claude.spawn(world, "busy", style="old"), Codex.spawn(world), Codex.spawn(world, source="cli")
     for label, agent in (("older claude", claude), ("codex exec", codex), ("codex TUI", tui)):
         agent.do("prompt", text="go")
         agent.do("call", command="sleep 300")
@@ -326,7 +332,7 @@ def two_children(pid: int) -> list[int]:
 def wrappers(world: World) -> None:
     """a node wrapper around the native program; and one that was killed before"""
     around = ["node", "/usr/lib/node_modules/@openai/codex/bin/codex.js", "exec"]
-    whole, bereft = world.codex(wrapper=around).mid_tool(), world.codex(wrapper=around).mid_tool()
+    whole, bereft = Codex.spawn(world, wrapper=around).mid_tool(), Codex.spawn(world, wrapper=around).mid_tool()
     assert whole.wrapper and bereft.wrapper
     check_stopped(world, "wrapper and native program", stop(world, whole.id), whole, whole.wrapper)
     bereft.wrapper.kill()
@@ -336,8 +342,8 @@ def wrappers(world: World) -> None:
 @case("orphans")
 def two_writers(world: World) -> None:
     """two processes on one session: ending one of them does not stop it"""
-    first = world.claude("busy").mid_model()
-    second = world.claude("idle", id=first.id, argv=["claude", "--resume", first.id])
+    first = Claude.spawn(world, "busy").mid_model()
+    second = Claude.spawn(world, "idle", id=first.id, argv=["claude", "--resume", first.id])
     check_stopped(world, "both of them", stop(world, first.id), first, second)
 
 
@@ -345,7 +351,7 @@ def two_writers(world: World) -> None:
 def nested(world: World) -> None:
     """an agent that an agent runs; stop of the outer one"""
     for tree in (False, True):
-        outer = world.claude("busy", style="old")
+        outer = Claude.spawn(world, "busy", style="old")
         outer.do("prompt", text="go")
         outer.do("call", command="agents")
         own = outer.tool("sleep 300")
@@ -353,7 +359,8 @@ def nested(world: World) -> None:
         found = stop(world, outer.id, *(["--tree"] if tree else []))
         check_stopped(world, "the outer one and its tool", found, outer, own)
         named = [entry["id"] for entry in found.one["left"]]
-        world.says("the inner session is named", str(named), named == [inner.id])
+        above = [] if tree else [None]  # the shell that holds it: it ends only together with it
+        world.says("the inner session is named, and what holds it", str(named), named == [inner.id, *above])
         if tree:
             ended = [entry["id"] for entry in found.outcomes if entry["outcome"] == "stopped"]
             world.says("--tree: the inner one is stopped, too", str(ended), inner.has_ended() and inner.id in ended)
@@ -368,10 +375,10 @@ def nested(world: World) -> None:
 def nested_daemon(world: World) -> None:
     """an agent whose tool has started another agent's daemon: never ended, not even with --tree"""
     argv = [CODEX_BINARY, "app-server", "--listen", "unix://"]
-    config = world.config_file({"kind": "bare", "argv": argv, "script": [["sleep", {"seconds": 600}]]})
+    config = world.config_file({"kind": BARE, "argv": argv, "script": [["sleep", {"seconds": 600}]]})
     words = [world.programs.path("codex"), *arguments(config, argv)[1:]]
     for tree in ((), ("--tree", "--force")):
-        outer = world.claude("busy", style="old")
+        outer = Claude.spawn(world, "busy", style="old")
         outer.do("prompt", text="go")
         outer.do("call", command="serve")
         tool = outer.tool(f"{shlex.join(words)} & wait")
@@ -379,9 +386,9 @@ def nested_daemon(world: World) -> None:
         daemon = Handle(pid, start_ticks(pid))
         world.keep(daemon)
         found = stop(world, outer.id, *tree)
-        check_stopped(world, "the outer one and its tool", found, outer, tool)
-        world.says("the daemon is named", str(found.left), found.left == [daemon.pid])
-        check_spared(world, "the daemon", daemon)
+        check_stopped(world, "the outer one", found, outer)
+        world.says("it is named, and what holds it", str(found.left), found.left == sorted([daemon.pid, tool.pid]))
+        check_spared(world, "the daemon and its shell", daemon, tool)
 
 
 def daemon_below(pid: int) -> int | None:
@@ -396,7 +403,7 @@ def daemon_below(pid: int) -> int | None:
 @case("native-daemon")
 def codex_daemon_stop(world: World) -> None:
     """stop of a thread in codex's daemon, which holds another one"""
-    daemon = world.codex_daemon()
+    daemon = CodexDaemon.spawn(world)
     working, other = timed_id(), timed_id()
     for id in (working, other):
         daemon.holds(id, ACTIVE)
@@ -410,7 +417,7 @@ def codex_daemon_stop(world: World) -> None:
     found = stop(world, working)
     world.says(
         "its turn is ended", f"exit {found.code}, {found.one['outcome']}, {found.one['said']}",
-        (found.code, found.one["outcome"]) == (0, "stopped") and "daemon" in str(found.one["said"]), found.said,
+        (found.code, found.one["outcome"]) == (1, "open") and "daemon" in str(found.one["said"]), found.said,
     )  # fmt: skip
     check_spared(world, "the daemon", daemon)
     world.look()
@@ -418,15 +425,16 @@ def codex_daemon_stop(world: World) -> None:
     world.check("the other thread goes on", other, "running", pid=daemon)
     again = stop(world, working)
     world.says(
-        "no turn is active: nothing to do", str(again.one["said"]), again.code == 0 and "no turn" in again.one["said"]
-    )
+        "no turn is active: it stays open", str(again.one["said"]),
+        (again.code, again.one["outcome"]) == (1, "open") and "no turn" in again.one["said"],
+    )  # fmt: skip
     daemon.do("say", id=other, status=IDLE)
 
 
 @case("native-daemon")
 def codex_daemon_silent_stop(world: World) -> None:
     """stop of a thread in a daemon that does not answer: never by a signal"""
-    daemon = world.codex_daemon()
+    daemon = CodexDaemon.spawn(world)
     daemon.holds(daemon.id, ACTIVE)
     daemon.mid_model()
     daemon.do("behave", manner="silent")

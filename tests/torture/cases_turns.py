@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import Codex, CodexDaemon
+from tests.agents.demo.torture import Demo
 from tests.torture.handles import Tool, wait_until
 from tests.torture.registry import case
 from tests.torture.standins.files import start_ticks
 from tests.torture.world import Contains
 
 if TYPE_CHECKING:
-    from tests.torture.agents import Claude, Codex, Demo
     from tests.torture.world import World
 
 QUESTION = {"questions": [{"question": "Which colour?", "options": []}]}
@@ -21,20 +23,20 @@ ON_STDIN = ["claude", "-p", "--input-format", "stream-json", "--permission-promp
 @case("permission")
 def permission_claude(world: World) -> None:
     """claude waits for a person"""
-    asks = world.claude("busy").mid_model()
+    asks = Claude.spawn(world, "busy").mid_model()
     asks.do("call", command="touch /tmp/zz")
     asks.status("waiting", "permission prompt")
-    question = world.claude("busy").mid_model()
+    question = Claude.spawn(world, "busy").mid_model()
     question.do("call", command="", tool="AskUserQuestion", input=QUESTION)
     question.status("waiting", "input needed")
-    dialog = world.claude("busy").mid_model()
+    dialog = Claude.spawn(world, "busy").mid_model()
     dialog.do("call", command="make deploy")
     dialog.status("waiting", "dialog open")
-    config = world.claude("busy").finished()
+    config = Claude.spawn(world, "busy").finished()
     config.status("waiting", "dialog open")
-    stdin = world.claude(None, style="old", headless=True, argv=ON_STDIN).mid_model()
+    stdin = Claude.spawn(world, None, style="old", headless=True, argv=ON_STDIN).mid_model()
     stdin.do("call", command="rm -rf build")
-    tool = world.claude(None, style="old", headless=True, argv=ON_STDIN).mid_tool("sleep 300")
+    tool = Claude.spawn(world, None, style="old", headless=True, argv=ON_STDIN).mid_tool("sleep 300")
     world.look()
     world.check("asks to run a command", asks.id, "waiting", waiting_for=Contains("touch /tmp/zz"), inferred=False)
     world.check("asks a question", question.id, "waiting", waiting_for=Contains("Which colour?"))
@@ -47,12 +49,12 @@ def permission_claude(world: World) -> None:
 @case("permission")
 def permission_codex(world: World) -> None:
     """codex waits for an approval, which its files do not show"""
-    asks = world.codex(source="cli", policy="on-request").mid_model()
+    asks = Codex.spawn(world, source="cli", policy="on-request").mid_model()
     asks.do("call", command="touch /tmp/zz")
-    runs = world.codex(source="cli", policy="on-request").mid_tool("sleep 300")
-    never = world.codex(source="exec", policy="never").mid_model()
+    runs = Codex.spawn(world, source="cli", policy="on-request").mid_tool("sleep 300")
+    never = Codex.spawn(world, source="exec", policy="never").mid_model()
     never.do("call", command="touch /tmp/zz")
-    patch = world.codex(source="cli", policy="on-request").mid_model()
+    patch = Codex.spawn(world, source="cli", policy="on-request").mid_model()
     patch.do("call", command="", tool="apply_patch")
     world.look()
     wanted = Contains("touch /tmp/zz")
@@ -65,7 +67,7 @@ def permission_codex(world: World) -> None:
 @case("permission")
 def permission_codex_daemon(world: World) -> None:
     """codex's daemon says that a thread waits for an approval"""
-    daemon = world.codex_daemon()
+    daemon = CodexDaemon.spawn(world)
     daemon.holds(daemon.id, {"type": "active", "activeFlags": ["waitingOnApproval"]})
     daemon.mid_model().do("call", command="touch /tmp/zz")
     world.look()
@@ -76,7 +78,7 @@ def permission_codex_daemon(world: World) -> None:
 @case("permission")
 def permission_demo(world: World) -> None:
     """the demo agent asks"""
-    demo = world.demo("[[ask:make deploy]]", status="waiting")
+    demo = Demo.spawn(world, "[[ask:make deploy]]", status="waiting")
     world.look()
     world.check("asks to run a command", demo.id, "waiting", waiting_for=Contains("make deploy"), inferred=False)
 
@@ -84,7 +86,7 @@ def permission_demo(world: World) -> None:
 @case("permission")
 def permission_for_a_moment(world: World) -> None:
     """codex starts a command: for some moments the call is on disk and its process is not there"""
-    agent = world.codex(source="cli", policy="on-request").mid_model()
+    agent = Codex.spawn(world, source="cli", policy="on-request").mid_model()
     answers = []
     poller = world.poller()
     for number in range(12):
@@ -113,7 +115,7 @@ def killed_claude(world: World) -> None:
     for style in ("old", "new"):
         for number in SIGNALS:
             for where in ("model", "tool"):
-                agent = world.claude("busy" if style == "new" else None, style=style, headless=True)
+                agent = Claude.spawn(world, "busy" if style == "new" else None, style=style, headless=True)
                 agent.mid_model() if where == "model" else agent.mid_tool()
                 code = agent.kill(number)
                 checks.append((f"{style} claude, {number.name} in a {where} call (exit {code})", agent))
@@ -128,7 +130,7 @@ def killed_codex(world: World) -> None:
     checks: list[tuple[str, Codex]] = []
     for number in SIGNALS:
         for where in ("model", "tool"):
-            agent = world.codex()
+            agent = Codex.spawn(world)
             agent.mid_model() if where == "model" else agent.mid_tool()
             code = agent.kill(number)
             checks.append((f"codex exec, {number.name} in a {where} call (exit {code})", agent))
@@ -143,7 +145,7 @@ def killed_demo(world: World) -> None:
     checks: list[tuple[str, Demo]] = []
     for number in SIGNALS:
         for where, prompt in (("model", "[[sleep:300]]"), ("tool", "[[bash:sleep 300; true]]")):
-            agent = world.demo(prompt)
+            agent = Demo.spawn(world, prompt)
             agent.wait_for_event("prompt" if where == "model" else "tool")
             if where == "tool":
                 world.keep(agent.tool_process())
@@ -157,13 +159,13 @@ def killed_demo(world: World) -> None:
 @case("killed-mid-turn")
 def interrupted_and_alive(world: World) -> None:
     """interrupted by Esc: at its prompt, and the last turn was not finished"""
-    early = world.claude("busy").mid_model()
+    early = Claude.spawn(world, "busy").mid_model()
     early.status("idle")  # before any answer nothing is written
-    marked = world.claude("busy").mid_tool()
+    marked = Claude.spawn(world, "busy").mid_tool()
     marked.do("result", text="rejected", is_error=True)
     marked.do("interrupt_mark", in_tool=True)
     marked.status("idle")
-    codex = world.codex(source="cli").mid_model()
+    codex = Codex.spawn(world, source="cli").mid_model()
     codex.do("abort")
     world.look()
     world.check("claude, before any answer", early.id, "idle", pid=early, last_turn="interrupted")
@@ -175,7 +177,7 @@ def interrupted_and_alive(world: World) -> None:
 def sub_agents(world: World) -> None:
     """claude's sub-agent in mid-turn, which lives in its parent's process: it runs, rests and ends with that"""
     child, finished = "a1b2c3d4e5f6a7b8c", "b1b2c3d4e5f6a7b8c"
-    agent = world.claude("busy").mid_tool()
+    agent = Claude.spawn(world, "busy").mid_tool()
     agent.do("subagent", id=child, calls=0)
     agent.do("subagent", id=finished, calls=2)
     world.look()
@@ -196,7 +198,7 @@ def sub_agents(world: World) -> None:
 @case("killed-mid-turn")
 def not_interrupted_at_all(world: World) -> None:
     """claude's file says idle some moments before its answer is in the transcript"""
-    agent = world.claude("busy")
+    agent = Claude.spawn(world, "busy")
     answers = []
     poller = world.poller()
     for number in range(8):
@@ -214,13 +216,13 @@ def not_interrupted_at_all(world: World) -> None:
 @case("api-error")
 def api_error(world: World) -> None:
     """running while it retries; idle or failed, with the error, when it gives up"""
-    retrying = world.claude("busy").mid_model()
+    retrying = Claude.spawn(world, "busy").mid_model()
     retrying.do("retry")
-    older = world.claude(None, style="old", headless=True).mid_model()
-    stays = world.claude("busy").mid_model()
+    older = Claude.spawn(world, None, style="old", headless=True).mid_model()
+    stays = Claude.spawn(world, "busy").mid_model()
     stays.do("api_error", code=401, error="authentication_failed")
     stays.status("idle")
-    gave_up = world.claude("busy", headless=True).mid_model()
+    gave_up = Claude.spawn(world, "busy", headless=True).mid_model()
     gave_up.do("api_error", code=429, error="rate_limit")
     gave_up.leave(code=1)
     world.look()
@@ -234,16 +236,16 @@ def api_error(world: World) -> None:
 def api_error_codex(world: World) -> None:
     """codex: the same"""
     error = {"message": "exceeded retry limit, last status: 500", "codex_error_info": "internal_server_error"}
-    retrying = world.codex().mid_model()
-    stays = world.codex(source="cli").mid_model()
+    retrying = Codex.spawn(world).mid_model()
+    stays = Codex.spawn(world, source="cli").mid_model()
     stays.do("complete", error=error)
-    gave_up = world.codex().mid_model()
+    gave_up = Codex.spawn(world).mid_model()
     gave_up.do("complete", error=error)
     gave_up.leave(code=1)
-    daemon = world.codex_daemon()
+    daemon = CodexDaemon.spawn(world)
     daemon.holds(daemon.id, {"type": "systemError"})
     daemon.mid_model().do("complete", error=error)
-    demo = world.demo("[[fail:the model is gone]][[idle]]", status="idle")
+    demo = Demo.spawn(world, "[[fail:the model is gone]][[idle]]", status="idle")
     world.look()
     world.check("codex retries", retrying.id, "running", pid=retrying)
     world.check("codex gave up, at its prompt", stays.id, "idle", last_turn="failed", error=Contains("500"))
@@ -257,21 +259,21 @@ def api_error_codex(world: World) -> None:
 @case("exit-0-lies")
 def exit_0_lies(world: World) -> None:
     """agents that exit 0 after an interrupt, an error or a refusal"""
-    interrupted = world.claude("busy", headless=True).mid_tool()
+    interrupted = Claude.spawn(world, "busy", headless=True).mid_tool()
     codes = [interrupted.kill(signal.SIGINT)]
-    older = world.claude(None, style="old", headless=True).mid_model()
+    older = Claude.spawn(world, None, style="old", headless=True).mid_model()
     codes.append(older.kill(signal.SIGINT))
-    failed = world.claude("busy", headless=True).mid_model()
+    failed = Claude.spawn(world, "busy", headless=True).mid_model()
     failed.do("api_error", code=500, error="server_error")
     codes.append(failed.leave(code=0))
-    refused = world.claude("busy", headless=True).mid_model()
+    refused = Claude.spawn(world, "busy", headless=True).mid_model()
     refused.do("call", command="rm -rf /")
     refused.do(
         "result", text="Claude requested permissions to use Bash, but you haven't granted it yet.", is_error=True
     )
     refused.do("answer", text="I was not allowed to.")
     codes.append(refused.leave(code=0))
-    codex = world.codex().mid_model()
+    codex = Codex.spawn(world).mid_model()
     codex.do("complete", error={"message": "stream disconnected", "codex_error_info": "other"})
     codes.append(codex.leave(code=0))
     world.look()

@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import Codex
+from tests.agents.opencode import standin_files
+from tests.agents.opencode.torture import OpenCode
 from tests.torture.registry import case
-from tests.torture.standins import opencode_files
 from tests.torture.standins.files import random_id, timed_id
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.torture.agents import Claude
     from tests.torture.world import World
 
 
 @case("usage-once")
 def usage_once(world: World) -> None:
     """usage that is repeated on every line, and sub-agents"""
-    claude = world.claude("busy", headless=True).mid_tool()
+    claude = Claude.spawn(world, "busy", headless=True).mid_tool()
     claude.do("subagent", id="a1b2c3d4e5f6a7b8c", calls=3)
     claude.do("result")
     claude.do("answer")
     claude.leave()
-    codex = world.codex().mid_model()
+    codex = Codex.spawn(world).mid_model()
     codex.do("call", command="true")
     codex.do("result")
     child = timed_id()
@@ -43,14 +45,14 @@ def usage_once(world: World) -> None:
 @case("usage-once")
 def usage_once_in_forks(world: World) -> None:
     """a fork repeats its parent's message ids, and its own cost counter goes on from there"""
-    claude = world.claude("busy", headless=True).mid_tool()
+    claude = Claude.spawn(world, "busy", headless=True).mid_tool()
     claude.do("result")
     claude.do("answer")
     claude.leave()
     signed = fork(claude, [{"type": "queue-operation", "timestamp": "2100-01-01T00:00:00.000Z"}])
     bare = fork(claude, [])
-    opencode = world.opencode("run").finished()
-    branch = opencode_files.timed_id("ses")
+    opencode = OpenCode.spawn(world, "run").finished()
+    branch = standin_files.timed_id("ses")
     opencode.do("branch", id=opencode.id, new=branch)
     opencode.leave()
     check_usage(world, {claude.id: 84, opencode.id: 40}, at_most={signed: 0, branch: 0, bare: 84})

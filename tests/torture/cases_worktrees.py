@@ -9,7 +9,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.git_world import Git
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import Codex
+from tests.agents.opencode.torture import OpenCode
+from tests.support.git_world import Git
 from tests.torture.cases_launch import LIMIT, LONG, keep, launch, launches, wait_for_end
 from tests.torture.handles import Handle, state_of, wait_until
 from tests.torture.kernel import mounted
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 HOURS = 3 * 3600
 FORCED = ("--force", "--delete-branch")
+ONE_SECOND = "2026-01-01T00:00:00Z"
 ROUNDS = 8
 KILLED_AFTER = (0.05, 0.15, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7)  # seconds: from the first import to after the removal
 
@@ -72,14 +76,14 @@ def worktree_lives(world: World) -> None:
     """a session lives in the worktree: at work, at rest, suspended, inferred, or not even known"""
     trees = Trees(world)
     starts: dict[str, Callable[[Path], Handle]] = {
-        "at work": lambda path: world.claude("busy", cwd=path).mid_model(),
-        "at rest": lambda path: world.claude("idle", cwd=path).finished(),
-        "in a folder of it": lambda path: world.claude("busy", cwd=path / "sub").mid_model(),
-        "inferred": lambda path: world.claude(register=False, style="old", cwd=path).mid_model(),
+        "at work": lambda path: Claude.spawn(world, "busy", cwd=path).mid_model(),
+        "at rest": lambda path: Claude.spawn(world, "idle", cwd=path).finished(),
+        "in a folder of it": lambda path: Claude.spawn(world, "busy", cwd=path / "sub").mid_model(),
+        "inferred": lambda path: Claude.spawn(world, register=False, style="old", cwd=path).mid_model(),
         "starting, no session yet": lambda path: world.bare("claude", ["claude"], cwd=path),
-        "codex exec": lambda path: world.codex(cwd=path).mid_model(),
-        "codex at its screen": lambda path: world.codex(source="cli", cwd=path).finished(),
-        "opencode": lambda path: world.opencode(cwd=path).mid_model(),
+        "codex exec": lambda path: Codex.spawn(world, cwd=path).mid_model(),
+        "codex at its screen": lambda path: Codex.spawn(world, source="cli", cwd=path).finished(),
+        "opencode": lambda path: OpenCode.spawn(world, cwd=path).mid_model(),
     }
     for number, (label, start) in enumerate(starts.items()):
         path = trees.make(f"live{number}")
@@ -106,7 +110,7 @@ def worktree_lives_unknown(world: World) -> None:
     """two sessions of it that were killed in mid-turn, and a claude that may be on either"""
     trees = Trees(world)
     path = trees.make("a")
-    ended = [world.claude(register=False, style="old", cwd=path).mid_model() for _ in range(2)]
+    ended = [Claude.spawn(world, register=False, style="old", cwd=path).mid_model() for _ in range(2)]
     for agent in ended:
         agent.kill()
         set_back(agent.transcript, HOURS)
@@ -170,12 +174,15 @@ def worktree_race(world: World) -> None:
 def worktree_work(world: World) -> None:
     """what an agent left in its worktree: changed, new, staged, committed aside, in a merge: never lost"""
     trees = Trees(world)
+    # Two commits that say the same in the same second are one commit, and then the other worktree has it, too. So every
+    # commit here is of one second, and each says something else.
+    world.env.update(GIT_AUTHOR_DATE=ONE_SECOND, GIT_COMMITTER_DATE=ONE_SECOND)
     works = {
         "changed": "echo work > a",
         "new": "echo work > new",
         "staged": "echo work > a; git add a",
         "deleted": "rm a",
-        "committed, detached": "git checkout -q --detach; git commit -q --allow-empty -m work",
+        "committed, detached": "git checkout -q --detach; git commit -q --allow-empty -m aside",
         "a rebase": "GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i --root",
         "a repository of its own, ignored": "echo built > .git-ignored; git init -q built; echo built/ > .gitignore; "
         "git add .gitignore; rm .git-ignored; git commit -q -m ignore",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 TIMEOUT = 15.0
 REPOSITORY = str(Path(__file__).parents[2])
+# What runs in processes that are of no agent.
+BARE = "tests.torture.standins.puppet:Puppet"  # it has an agent's name, and writes nothing
+WRAPPER = "tests.torture.standins.wrapper:Wrapper"
 
 
 class WorldError(Exception):
@@ -58,9 +61,9 @@ class Handle:
         """Also true of a zombie; not of one whose other threads go on."""
         return bool(select.select([self.pidfd], [], [], seconds)[0])
 
-    def wait(self) -> None:
+    def wait(self, seconds: float = TIMEOUT) -> None:
         """Until it has ended, and no longer than that."""
-        if not self.has_ended(TIMEOUT):
+        if not self.has_ended(seconds):
             raise WorldError(f"pid {self.pid} did not end")
 
     def reap(self) -> int | None:

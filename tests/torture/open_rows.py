@@ -1,22 +1,27 @@
-"""Rows of the torture list that cannot be tried yet, because what they are about is not there: never passed."""
+"""Parts of the torture list that the suite does not test yet, and why. They never count as passed."""
 
 from __future__ import annotations
 
-AGENT = "this agent is not there yet"
-DAEMON = "agentctl's own daemon is not there yet"
+AGENT = "agentctl does not support this agent yet"
+DAEMON = "agentctl has no daemon yet"
 
 OPEN = (
     ("native-daemon", "openclaw", AGENT),
-    ("no-double", "gemini phantom, pi and pi-rust", AGENT),
+    ("no-double", "phantom sessions of gemini; pi and pi-rust", AGENT),
     ("list-vs-status", "the same answer with and without the daemon", DAEMON),
-    ("gemini-resume", "history survives", AGENT),
+    (
+        "another-name",
+        "an agent that is a small program of the system; a closed process that has left its terminal",
+        "nothing that the kernel shows tells it from sleep or ssh-agent: docs/decisions/019-excluded-by-facts.md",
+    ),
+    ("gemini-resume", "the history survives", AGENT),
     (
         "clock-step",
-        "the clock set forward under an older agent in mid-turn that has neither pid file, lock nor log",
-        "said to be stopped, its process unattached: the step leaves no trace that tells it from age",
+        "the clock is set forward under an older agent in mid-turn that has no pid file, lock or log",
+        "agentctl calls the session stopped and its process unattached: nothing tells the step from real age",
     ),
-    ("many", "10 000 sessions, 100 live, 3 000 processes", "measured by the benchmark"),
-    ("concurrent", "while the daemon starts", DAEMON),
+    ("many", "10 000 sessions, 100 live ones, 3 000 processes", "the benchmark measures it: docs/performance.md"),
+    ("concurrent", "commands that start while the daemon starts", DAEMON),
     ("stale-daemon-files", "socket and key file of a dead daemon", DAEMON),
-    ("two-users", "two users' daemons do not meet", DAEMON),
+    ("two-users", "the daemons of two users", DAEMON),
 )

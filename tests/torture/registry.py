@@ -1,4 +1,4 @@
-"""The named cases. One name may have several worlds, one per agent or kind of world: `zombie/zombie_leader`."""
+"""The named cases. A case may have several worlds, for example one per agent: `zombie/zombie_leader`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ class Case(NamedTuple):
 
     @property
     def about(self) -> str:
+        """What happens in this world: the first line of its docstring."""
         return (self.build.__doc__ or "").strip().splitlines()[0]
 
     @property
     def world(self) -> str:
-        """Its own name among those of the same case."""
+        """The name of this world: that of its case, then its own."""
         return f"{self.name}/{self.build.__name__}"
 
 

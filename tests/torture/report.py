@@ -1,11 +1,11 @@
-"""The table: what is true, what agentctl answered, what it knew that by, and whether that is right."""
+"""The table that a run prints: what is true, what agentctl answered, by which evidence, and whether that is right."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 WIDTHS = (24, 68, 48, 24, 4)
-FROM_OUTSIDE = "seen from outside"  # by the suite: of a process, a file, an exit code or the words of a command
+FROM_OUTSIDE = "from outside"  # the suite looked for itself: at a process, a file, an exit code or a command's output
 
 
 class Row(NamedTuple):
@@ -15,7 +15,7 @@ class Row(NamedTuple):
     answer: str
     evidence: str
     ok: bool
-    details: str = ""  # of what is wrong
+    details: str = ""  # what is wrong
 
 
 class Report:

@@ -8,51 +8,36 @@ import shutil
 import subprocess
 import sys
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import agentctl
+from tests import agents
 from tests.torture import handles
-from tests.torture.agents import (
-    CODEX_BINARY,
-    Agent,
-    Claude,
-    Codex,
-    CodexDaemon,
-    Demo,
-    OpenCode,
-    OpenCodeServer,
-    Poller,
-)
+from tests.torture.agents import Agent, Poller
 from tests.torture.answers import Contains as Contains  # the cases have it from here
 from tests.torture.answers import Listing, differences, evidence_of, holds, listing_of, words_of
 from tests.torture.handles import Handle, Puppet, read_answer
 from tests.torture.report import FROM_OUTSIDE, Row
-from tests.torture.standins import opencode_files
-from tests.torture.standins.files import start_ticks, timed_id
+from tests.torture.standins.files import start_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
+    from tests.torture.agents import Live
     from tests.torture.registry import Case
     from tests.torture.report import Report
 
 SOURCES = str(Path(agentctl.__file__).parents[1])
 COMMAND_LIMIT = 20.0
+Started = TypeVar("Started", bound=Agent)
 BOOKS = ".db-shm"  # of SQLite: also of those who only read
-KINDS: dict[str, type[Agent]] = {
-    "claude": Claude,
-    "codex": Codex,
-    "codex-daemon": CodexDaemon,
-    "opencode": OpenCode,
-    "opencode-server": OpenCodeServer,
-}
 UNATTACHED = "no session (kernel)"
-NO_HANDLERS = {"run", "serve"}  # of OpenCode: only its screen handles any signal
+
+PRESSURE = "/proc/pressure/cpu"  # some avg10=0.00 avg60=0.00 avg300=0.00 total=microseconds
 
 
 class World:
@@ -65,17 +50,14 @@ class World:
         self.home = folder / "home"
         self.work = self.home / "work"
         self.work.mkdir(parents=True)
-        self.claude_root = self.home / ".claude"
-        self.codex_root = self.home / ".codex"
-        self.demo_root = folder / "data" / "agentctl-demo"
-        self.opencode_root = folder / "data" / "opencode"
+        self.data = folder / "data"
         self.env = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": SOURCES,
             "PYTHONDONTWRITEBYTECODE": "1",
             "HOME": str(self.home),
             "AGENTCTL_HOME": str(folder / "agentctl"),
-            "XDG_DATA_HOME": str(folder / "data"),
+            "XDG_DATA_HOME": str(self.data),
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -84,6 +66,7 @@ class World:
         self.command = [sys.executable, "-m", "agentctl"]
         self.limit = COMMAND_LIMIT
         self.seconds = 0.0  # that the last command took
+        self.own_seconds = 0.0  # of these, the ones in which nobody waited for a processor
         self.around: Callable[[list[str]], list[str]] = list  # what the command is run under
         self.expects_problems = False
         self.expects_unattached: set[int] = set()
@@ -106,8 +89,12 @@ class World:
         self._mounts.enter_context(mount)
 
     def clear_stores(self) -> None:
-        for root in (self.claude_root, self.codex_root, self.demo_root, self.opencode_root):
-            shutil.rmtree(root, ignore_errors=True)
+        for one in agents.every():
+            shutil.rmtree(one.root(self.home, self.data), ignore_errors=True)
+
+    def root(self, kind: type[Live]) -> Path:
+        """Return the store of an agent."""
+        return agents.load(kind.AGENT).root(self.home, self.data)
 
     def keep(self, handle: Handle) -> None:
         self._processes.append(handle)
@@ -116,98 +103,39 @@ class World:
         """It was ended, reaped and closed by the case itself."""
         self._processes.remove(handle)
 
-    def claude(
-        self, status: str | None = "busy", *, style: str = "new", headless: bool = False, register: bool = True,
-        id: str | None = None, argv: list[str] | None = None, root: Path | None = None, **options: Any,
-    ) -> Claude:  # fmt: skip
-        """A live Claude Code. Without a status its file has none, as in headless runs of the older style."""
-        id = id or str(uuid.uuid4())
-        alone = ["claude", "-p", "go", "--session-id", id, "--output-format", "stream-json", "--verbose"]
-        config = {"style": style, "headless": headless, "id": id, "root": str(root or self.claude_root)}
-        agent = self.start("claude", config, argv or (alone if headless else ["claude"]), **options)
-        assert isinstance(agent, Claude)
-        if register:
-            agent.register(status)
-        return agent
-
-    def codex(
-        self, *, source: str = "exec", policy: str = "never", lock: bool = True, opened: bool = True,
-        id: str | None = None, argv: list[str] | None = None, root: Path | None = None, **options: Any,
-    ) -> Codex:  # fmt: skip
-        """A live Codex that owns a thread: `exec`, or a TUI that runs embedded."""
-        id = id or timed_id()
-        words = ["exec", "--json", "go"] if source == "exec" else ["--no-daemon"]
-        config = {"source": source, "policy": policy, "id": id, "root": str(root or self.codex_root)}
-        self.codex_root.mkdir(exist_ok=True)
-        agent = self.start("codex", config, argv or [CODEX_BINARY, *words], **options)
-        assert isinstance(agent, Codex)
-        if opened:
-            agent.do("open", lock=lock)
-            if lock and not agent.lock.exists():
-                raise handles.WorldError("no writer lock")
-        return agent
-
-    def codex_daemon(self) -> CodexDaemon:
-        self.codex_root.mkdir(exist_ok=True)
-        argv = [f"{self.codex_root}/packages/app-server-daemon/bin/codex", "app-server", "--listen", "unix://"]
-        config = {"source": "vscode", "policy": "on-request", "id": timed_id(), "root": str(self.codex_root)}
-        daemon = self.start("codex-daemon", config, [*argv, "--managed-daemon"])
-        assert isinstance(daemon, CodexDaemon)
-        daemon.do("serve", socket_path=str(self.folder / "control.sock"))
-        return daemon
-
-    def opencode(
-        self, command: str = "run", *words: str, id: str | None = None, layout: str = "database", log: str = "shared",
-        opened: bool = True, exclusive: bool = False, port: bool = False, root: Path | None = None, **options: Any,
-    ) -> OpenCode:  # fmt: skip
-        """A live OpenCode: `run` for one prompt, its `screen`, or `serve`."""
-        first = {"run": ["opencode", "run", "--format", "json"], "screen": ["opencode"]}.get(
-            command, ["opencode", command]
-        )
-        last = ["please do it"] if command == "run" else []
-        config = {"command": command, "layout": layout, "id": id or opencode_files.timed_id("ses")}
-        config["root"] = str(root or self.opencode_root)
-        kind = "opencode-server" if port or command == "serve" else "opencode"
-        agent = self.start(kind, config, options.pop("argv", None) or [*first, *words, *last], **options)
-        assert isinstance(agent, OpenCode)
-        if opened:
-            agent.do("open", log=log, exclusive=exclusive)
-        if kind == "opencode-server":
-            agent.do("serve")
-        return agent
-
     def start(
-        self, kind: str, config: dict[str, Any], argv: list[str], *, program: str | None = None,
+        self, kind: type[Started], config: dict[str, Any], argv: list[str], *, program: str | None = None,
         comm: str | None = None, cwd: Path | None = None, env: dict[str, str] | None = None,
         wrapper: list[str] | None = None, then: str = "wait", script: list[Any] | None = None, terminal: int = 0,
-    ) -> Agent:  # fmt: skip
-        """Start a stand-in; it is ready when it answers. `wrapper`: the arguments of a node process around it."""
+        around: Callable[[list[str]], list[str]] | None = None,
+    ) -> Started:  # fmt: skip
+        """Start a stand-in; it is ready when it answers. `wrapper`: the arguments of a node process around it.
+        `around`: what it is started with, which ends by executing it."""
         cwd = cwd or self.work
         where = {"root_path": Path(config["root"]), "cwd": os.path.realpath(cwd)}
-        name = program or kind.partition("-")[0]
-        config = {**config, "kind": kind, "argv": argv, "comm": comm, "script": script or []}
-        if config.get("command") in NO_HANDLERS:
-            config["handles"] = []
-        if kind == "codex":
-            config["handles"] = [2]  # only an interrupt
+        config = {"handles": kind.HANDLES, **config, "kind": kind.STANDIN, "argv": argv, "comm": comm}
+        config["script"] = script or []
         command = handles.arguments(self.config_file(config), argv)
-        executable = self.programs.path(name)
+        executable = self.programs.path(program or kind.PROGRAM)
         if wrapper is not None:
             inner = {"executable": executable, "argv": command, "detached": then == "exit"}
-            outer = {"kind": "wrapper", "argv": wrapper, "script": [["start", inner], [then, {}]]}
-            outer |= {"handles": []} if kind == "opencode" else {}  # it hands nothing on
+            outer: dict[str, Any] = {"kind": handles.WRAPPER, "argv": wrapper, "script": [["start", inner], [then, {}]]}
+            outer["handles"] = kind.WRAPPER_HANDLES
             command = handles.arguments(self.config_file(outer), wrapper)
             executable = self.programs.path("node")
+        if around is not None:
+            command = around([executable, *command[1:]])
+            executable = command[0]
         popen = self.popen(command, executable, cwd, env, terminal)
         assert popen.stdin and popen.stdout
         ready = read_answer(popen.stdout)
-        around = Handle(ready["ready"], ready["start"], popen) if wrapper is not None else None
-        if around is not None:
-            self.keep(around)
+        outside = Handle(ready["ready"], ready["start"], popen) if wrapper is not None else None
+        if outside is not None:
+            self.keep(outside)
             ready = read_answer(popen.stdout)
-        owner = None if around is not None else popen
-        agent = KINDS[kind](ready, owner, (popen.stdin, popen.stdout), {**config, **where}, self.keep)
-        agent.wrapper = around
+        owner = None if outside is not None else popen
+        agent = kind(ready, owner, (popen.stdin, popen.stdout), {**config, **where}, self.keep)
+        agent.wrapper = outside
         self.keep(agent)
         return agent
 
@@ -228,15 +156,15 @@ class World:
 
     def bare(
         self, program: str, argv: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None,
-        around: Callable[[list[str]], list[str]] | None = None,
+        around: Callable[[list[str]], list[str]] | None = None, terminal: int = 0,
     ) -> Puppet:  # fmt: skip
         """A process with an agent's name that has written nothing."""
         executable = self.programs.path(program)
-        command = handles.arguments(self.config_file({"kind": "bare", "argv": argv}), argv)
+        command = handles.arguments(self.config_file({"kind": handles.BARE, "argv": argv}), argv)
         if around is not None:
             command = around([executable, *command[1:]])
             executable = command[0]
-        popen = self.popen(command, executable, cwd or self.work, env)
+        popen = self.popen(command, executable, cwd or self.work, env, terminal)
         assert popen.stdin and popen.stdout
         ready = read_answer(popen.stdout)
         puppet = Puppet(ready["ready"], ready["start"], popen, popen.stdin, popen.stdout)
@@ -248,23 +176,6 @@ class World:
         path = self.folder / f"{self._count}.json"
         path.write_text(json.dumps(config))
         return path
-
-    def demo(self, prompt: str | None, *, status: str = "busy", id: str | None = None) -> Demo:
-        """agentctl's own demo agent, once its process file says so."""
-        id = id or str(uuid.uuid4())
-        words = [] if prompt is None else ["-p", prompt]
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "agentctl.demo", "--session-id", id, *words],
-            cwd=self.work,
-            env=self.env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        agent = Demo(id, popen, self.demo_root, start_ticks(popen.pid))
-        self.keep(agent)
-        agent.wait_for_status(status)
-        return agent
 
     def poller(self) -> Poller:
         popen = subprocess.Popen(
@@ -304,7 +215,7 @@ class World:
 
     def run_quietly(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = self.around([*self.command, *words])
-        began = time.monotonic()
+        began, crowded = time.monotonic(), seconds_crowded()
         try:
             done = subprocess.run(
                 command, env=self.env, cwd=self.work, capture_output=True, text=True, timeout=self.limit, check=False
@@ -312,6 +223,7 @@ class World:
         except subprocess.TimeoutExpired:
             done = subprocess.CompletedProcess(command, -1, "", f"no answer within {self.limit:g} s")
         self.seconds = time.monotonic() - began
+        self.own_seconds = max(0.0, self.seconds - (seconds_crowded() - crowded))
         return done
 
     def ask(self, *words: str) -> dict[str, Any]:
@@ -415,7 +327,7 @@ class World:
     def stores(self) -> dict[str, tuple[int, int, int]]:
         """Names, sizes, times and inodes of all that the agents keep."""
         found = {}
-        for root in () if self.hangs else (self.home, self.folder / "data"):
+        for root in () if self.hangs else (self.home, self.data):
             for folder, folders, names in os.walk(root):
                 for name in (".", *folders, *(name for name in names if not name.endswith(BOOKS))):
                     status = os.lstat(os.path.join(folder, name))
@@ -440,6 +352,16 @@ def take_terminal(terminal: int) -> None:
     import termios
 
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+def seconds_crowded() -> float:
+    """Return for how long some process of this machine has waited for a processor since it booted; 0 if the kernel does
+    not say."""
+    try:
+        with open(PRESSURE) as file:
+            return int(file.readline().rpartition("total=")[2]) / 1e6
+    except (OSError, ValueError):
+        return 0.0
 
 
 def set_back(path: Path, seconds: float) -> None:

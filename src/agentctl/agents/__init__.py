@@ -1,150 +1,28 @@
-"""The agents: one module each, and the module is the adapter.
+"""The agents: one package each, and what their packages share.
 
-An agent module says how its processes look (`looks_like`, `claims`), where its stores are (`roots`) and opens one
-(`open_store`). The store says which process is on which session (`links`) and what its files say about a session
-(`record`). It never says whether a process lives: that is the judge's, from the kernel.
+Comes in: processes and the files of an agent's own store. Goes out: links, records, recipes, counted calls.
+May import: errors, model, fast, files, config, kernel. Agents are named here and nowhere else.
 
-How it is started and stopped is in a second module beside it, `<module>_control` (`Control`): only those who act import
-it. What its sessions have spent is in a third, `<module>_usage` (`Usage`): only those who count import it.
-
-A new agent is these modules, one line in TABLE, fixtures, and a row in the contract test (docs/adding-an-agent.md).
+Each package has `adapter.py` (an `Agent`) and `store.py` (its `Store`). It may have `control.py` (a `Control`: how it
+is started and stopped; imported by commands that act) and `usage.py` (a `Usage`: what it spent; imported by commands
+that count). The base classes have defaults. docs/adding-an-agent.md shows how to add one.
 """
 
 from __future__ import annotations
 
-import os
-
-from agentctl.errors import UsageError
+from agentctl.errors import AgentFault, UsageError, show_traceback
+from agentctl.fast.imports import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Iterable
+    from typing import Any
 
-    from agentctl.agents.counting import Counted, Folder, Source
-    from agentctl.derived import Derived
-    from agentctl.model import Details, Link, Page, Problem, Process, Record, Supervisor
-    from agentctl.processes import Processes
-    from agentctl.recipes import Delivery, Held, Recipe, Task, Way
+    from agentctl.agents.base import Agent
+    from agentctl.agents.control_base import Control
+    from agentctl.agents.usage_base import Usage
 
-    class Agent(Protocol):
-        """What an agent module offers."""
-
-        NAME: str
-        ALIASES: tuple[str, ...]
-        BINARIES: tuple[str, ...]  # what a person types, for `agents`
-        ENV: tuple[str, ...]  # the environment variables it needs to see of its processes
-        CERTIFIED: tuple[str, ...]  # the versions whose behaviour was measured
-        RUNS_MANY: bool  # one process, or its daemon, may run several sessions: being on one, it may be on another, too
-
-        def looks_like(self, comm: str) -> bool:
-            """Could a process of this name be one of ours? Cheap: decides whether its argv is read at all."""
-
-        def claims(self, process: Process, details: Details) -> str | None:
-            """The role of this process, or None if it is not ours: which its name, argv and exe tell, whatever else of
-            the details is there."""
-
-        def roots(self, env: Mapping[str, str]) -> tuple[str, ...]:
-            """Where an agent with this environment keeps its store."""
-
-        def open_store(self, root: str) -> Store: ...
-
-    class Store(Protocol):
-        """One root of one agent, read for one query.
-
-        Called in this order: survey, (the process snapshot), links, supervisors, candidates, record, observe (of the
-        links above, then of those that the judge infers from the candidates).
-        So every `record` is read after the snapshot: how a session ended is judged from bytes newer than its death.
-        """
-
-        root: str
-        problems: list[Problem]
-        derived: (
-            Derived | None
-        )  # given where many records are asked for: what was read before, of files that are the same
-
-        def survey(self) -> None:
-            """Read the small files that name processes. Before the snapshot."""
-
-        def links(self, processes: Processes) -> list[Link]: ...
-
-        def supervisors(self, processes: Processes) -> list[Supervisor]: ...
-
-        def role(self, process: Process, details: Details, role: str, processes: Processes) -> str:
-            """The role of a claimed process, with what only the store knows."""
-
-        def candidates(self, process: Process, details: Details, started_at: float) -> Candidates: ...
-
-        def recent(self, since: float) -> Iterable[str]:
-            """Ids of the stored sessions written at or after this moment."""
-
-        def find(self, prefix: str) -> Iterable[str]:
-            """Ids of the stored sessions, sub-agents included, that begin like this. May have to list all of them."""
-
-        def has(self, id: str) -> bool:
-            """Is there a session of this very id, where such a one belongs? Without listing all of them: one that is
-            not there may be elsewhere, and find() tells."""
-
-        def record(self, id: str, *, tokens: bool = False) -> Record | None: ...
-
-        def observe(self, link: Link, record: Record | None, processes: Processes) -> Link:
-            """What this live process does on this session, where only both together tell."""
-
-        def children(self, id: str) -> Sequence[str]:
-            """Ids of the sub-agents of a session."""
-
-        def watched(self, id: str) -> Sequence[str]:
-            """Paths whose change may mean that this session changed: files and folders, there or not yet, and the
-            socket of whoever knows more than they show. Nothing that follows from it is believed."""
-
-        def messages(self, id: str, count: int) -> Page:
-            """The newest messages of a session, read from the end: no transcript is too long."""
-
-        def messages_after(self, id: str, cursor: object) -> Page:
-            """What was added since."""
-
-    class Control(Protocol):
-        """What an agent's control module offers: <its module>_control.py, imported by those who act."""
-
-        SECOND_WRITER: bool  # does it allow a second process on a session that is held?
-
-        def start(self, task: Task) -> Recipe:
-            """Raises UsageError for a mode that it does not have. Nothing is run or written here."""
-
-        def printed_id(self, output: bytes) -> str | None:
-            """The session in the first bytes that a one-shot run printed; None: not yet, or it prints none."""
-
-        def way_to_stop(self, held: Held) -> Way: ...
-
-        def way_to_send(self, held: Held) -> Delivery | None:
-            """How a live session is given a text; None: only by its terminal. Raises Refused where its screen is known
-            not to be at its prompt, whatever its turn is."""
-
-        def own_screen(self, held: Held) -> tuple[str, ...] | None:
-            """The agent's own command that shows a session which its daemon holds; None: there is none."""
-
-    class Usage(Protocol):
-        """What an agent's usage module offers: <its module>_usage.py, imported by those who count."""
-
-        def folders(self, root: str, problems: list[Problem]) -> Iterator[Folder]:
-            """Everything with spending in it, by listing folders alone, each path once. What cannot be listed is a
-            problem."""
-
-        def count(self, source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None) -> Counted:
-            """What a source has, or has more than when it was left with this state. `tick`: it is still reading."""
-
-
-class Candidates:
-    """The sessions that a live process without a link can be on."""
-
-    __slots__ = ("ids", "sole", "why")
-
-    def __init__(self, ids: tuple[str, ...] | None, *, sole: bool, why: str) -> None:
-        self.ids = ids  # None = cannot be narrowed
-        self.sole = sole  # may a single candidate be taken for its session?
-        self.why = why
-
-
+# Name -> package. A new agent is one line here.
 TABLE = {
     "claude-code": "claude_code",
     "codex": "codex",
@@ -154,101 +32,102 @@ TABLE = {
 
 
 def load(name: str) -> Agent:
-    """The module of one agent, imported when first used."""
-    from importlib import import_module
+    """Return an agent's adapter, imported when first used. Raises AgentFault if that fails."""
+    from agentctl.agents.guard import ADAPTER, Guarded
 
-    module: Agent = import_module(f"agentctl.agents.{TABLE[name]}")
-    return module
+    try:
+        return Guarded(import_module(module_of(name, "adapter")).ADAPTER)
+    except Exception as error:
+        raise AgentFault(name, ADAPTER, error) from error
 
 
 def load_all(names: Iterable[str] | None = None) -> list[Agent]:
-    return [load(name) for name in (TABLE if names is None else names)]
+    """Return the adapters of these agents; None: of all. One that fails is replaced by a stand-in, which says so."""
+    return [load_or_stand_in(name) for name in (TABLE if names is None else names)]
+
+
+def load_or_stand_in(name: str) -> Agent:
+    try:
+        return load(name)
+    except AgentFault as fault:
+        from agentctl.agents.guard import StandIn
+
+        show_traceback(fault)
+        return StandIn(name, fault)
 
 
 def load_control(name: str) -> Control:
-    from importlib import import_module
+    """Return how an agent is started and stopped. Raises AgentFault if its module fails."""
+    control: Control | None = load_part(name, "control", "CONTROL")
+    if control is None:
+        from agentctl.agents.control_base import NoControl
 
-    module: Control = import_module(f"agentctl.agents.{TABLE[name]}_control")
-    return module
+        return NoControl(name)
+    return control
 
 
 def load_usage(name: str) -> Usage:
-    from importlib import import_module
+    """Return how an agent's spending is counted. If its module fails, nothing of this agent can be counted."""
+    from agentctl.agents.usage_base import FailedUsage, NoUsage
 
-    module: Usage = import_module(f"agentctl.agents.{TABLE[name]}_usage")
-    return module
+    try:
+        usage: Usage | None = load_part(name, "usage", "USAGE")
+    except AgentFault as fault:
+        show_traceback(fault)
+        return FailedUsage(fault.why)
+    return NoUsage(name) if usage is None else usage
 
 
-def resolve(name: str) -> str | None:
-    """The agent that a person means: its name or one of its aliases."""
+def load_part(name: str, part: str, constant: str) -> Any:
+    """Return what an optional module of an agent's package offers; None if the package lacks it."""
+    try:
+        module = optional(module_of(name, part))
+        return getattr(module, constant) if module is not None else None
+    except Exception as error:
+        raise AgentFault(name, f"{part}.py", error) from error
+
+
+def module_of(name: str, part: str) -> str:
+    return f"agentctl.agents.{TABLE[name]}.{part}"
+
+
+def optional(name: str) -> Any:
+    """Return a module, or None if there is no such file. A module that fails while it is imported is an error."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return None
+
+
+def canonical_name(name: str) -> str | None:
+    """Return the agent that a person means by its name or one of its aliases; None if there is none. Raises UsageError
+    if it may be the alias of an agent whose adapter fails."""
     if name in TABLE:
         return name
-    return next((agent.NAME for agent in load_all() if name in agent.ALIASES), None)
+    agents = load_all()
+    agent = next((agent.NAME for agent in agents if name in agent.ALIASES), None)
+    if agent is None and (faults := faults_of(agents)):
+        raise UsageError(f"unknown agent {name!r}; known: {', '.join(TABLE)}; {'; '.join(map(str, faults))}")
+    return agent
+
+
+def faults_of(agents: Iterable[Agent]) -> list[AgentFault]:
+    """Return why some of these agents are stand-ins."""
+    from agentctl.agents.guard import StandIn
+
+    return [agent.fault for agent in agents if isinstance(agent, StandIn)]
 
 
 def chosen(names: Iterable[str] | None) -> tuple[str, ...] | None:
-    """The agents that a person means; None: all."""
+    """Return the agents that a person means; None: all. Raises UsageError for a name that no agent has."""
     if names is None:
         return None
-    found = []
+    agents = []
     for name in names:
-        agent = resolve(name)
+        agent = canonical_name(name)
         if agent is None:
             raise UsageError(f"unknown agent {name!r}; known: {', '.join(TABLE)}")
-        found.append(agent)
-    return tuple(dict.fromkeys(found))
-
-
-def home(env: Mapping[str, str]) -> str:
-    """HOME as a program sees it: the variable, or the passwd entry where it is unset."""
-    return env.get("HOME") or os.path.expanduser("~" if "HOME" not in os.environ else f"~{_user()}")
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return ""
-
-
-def option(argv: Sequence[str] | None, *flags: str) -> str | None:
-    """The value of a long or short option in somebody's argv: `--flag value` or `--flag=value`."""
-    for index, word in enumerate(argv or ()):
-        if word in flags:
-            return argv[index + 1] if argv and index + 1 < len(argv) else None
-        name, equals, value = word.partition("=")
-        if equals and name in flags:
-            return value
-    return None
-
-
-if TYPE_CHECKING:  # mypy holds every module to the protocol
-    from agentctl.agents import (
-        claude_code,
-        claude_code_control,
-        claude_code_usage,
-        codex,
-        codex_control,
-        codex_usage,
-        demo,
-        demo_control,
-        demo_usage,
-        opencode,
-        opencode_control,
-        opencode_usage,
-    )
-
-    _claude_code: Agent = claude_code
-    _codex: Agent = codex
-    _demo: Agent = demo
-    _opencode: Agent = opencode
-    _claude_code_control: Control = claude_code_control
-    _codex_control: Control = codex_control
-    _demo_control: Control = demo_control
-    _opencode_control: Control = opencode_control
-    _claude_code_usage: Usage = claude_code_usage
-    _codex_usage: Usage = codex_usage
-    _demo_usage: Usage = demo_usage
-    _opencode_usage: Usage = opencode_usage
+        agents.append(agent)
+    return tuple(dict.fromkeys(agents))

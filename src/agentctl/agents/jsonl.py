@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentctl.files.bounded import end_of_lines, lines_backward, lines_since
 from agentctl.model import Page
-from agentctl.stores import end_of_lines, lines_backward, lines_since
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,19 +18,20 @@ STEP = 16 * 1024 * 1024
 
 
 def newest(path: str, count: int, parse: Parse) -> Page:
-    """The last `count` messages, from the end of the file: a transcript of any size opens at once."""
+    """Return the last `count` messages. It reads from the end of the file, so a transcript of any size opens at
+    once."""
     cursor = end_of_lines(path, BACK_LIMIT)  # first: what is added meanwhile is shown next, not lost
-    found: list[Message] = []
+    messages: list[Message] = []
     if count > 0:
         for line in lines_backward(path, BACK_LIMIT, end=cursor[1]):
-            found.extend(reversed(parse(line)))
-            if len(found) >= count:
+            messages.extend(reversed(parse(line)))
+            if len(messages) >= count:
                 break
-    return Page(tuple(reversed(found[:count])), cursor)
+    return Page(tuple(reversed(messages[:count])), cursor)
 
 
 def after(path: str, cursor: object, parse: Parse) -> Page:
-    """What was added behind the cursor."""
+    """Return the messages that were added behind the cursor."""
     place = cursor if isinstance(cursor, tuple) else (0, 0)
     lines, place, restarted = lines_since(path, place, STEP)
     return Page(tuple(message for line in lines for message in parse(line)), place, restarted)

@@ -1,78 +1,84 @@
-"""agentctl compare GROUP: what the launches of a group do, what they cost, and what came of them, side by side."""
+"""agentctl compare GROUP: show the slots of a group side by side: status, time, cost, and what they changed."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from agentctl import comparing, differing
-from agentctl.cli import output
-from agentctl.cli.progress import Progress
+from agentctl.cli import format, output
+from agentctl.durations import span
+from agentctl.usage.report import usd
+from agentctl.workspace import compare, diff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
 
-    from agentctl.comparing import Slot
     from agentctl.model import Tokens
+    from agentctl.workspace.compare import Slot
 
 EPILOG = """\
-FILES and LINES are against the commit that the worktree began with: committed, uncommitted and untracked files taken
-together (ignored ones left out); --json has them apart. Where the worktree is gone, what is on its branch. TOKENS are
-input/output, COST what the agent itself recorded. Nothing is ranked: read the diffs.
+FILES and LINES compare the worktree with the commit that it began with:
+committed, uncommitted and untracked files together, without ignored files.
+--json counts them separately. If the worktree is gone, they show what is on its
+branch. TOKENS are input/output. COST is what the agent itself recorded.
+agentctl does not rank the slots: read the diffs.
 
 examples:
-  agentctl compare g-7k2p                   one row per slot, also while they run
-  agentctl compare g-7k2p --diff opus       all that one of them did, as a diff
-  agentctl compare g-7k2p --stat opus       its files
-  agentctl compare g-7k2p --diff opus | git apply    take it over: off a terminal, the diff has binary files, too
-  agentctl compare g-7k2p --json            {"schema": 1, "group", "slots": [...], "problems": [...]}
+  agentctl compare g-7k2p                one row per slot, even while they run
+  agentctl compare g-7k2p --stat SLOT    the files that one slot changed
+  agentctl compare g-7k2p --diff SLOT    everything that it changed, as a diff
+  agentctl compare g-7k2p --diff SLOT | git apply
+      apply it here; a diff in a pipe also has binary files
+  agentctl compare g-7k2p --json
+      {"schema": 1, "group", "slots": [...], "problems": [...]}
 """
 COLUMNS = ("SLOT", "AGENT", "MODEL", "STATUS", "TIME", "TOKENS", "COST", "COMMITS", "FILES", "LINES", "LAST MESSAGE")
-LEAST = 20  # characters for the last message
-# As git colours a diff; the first that a line begins with.
+FLEXIBLE = {"LAST MESSAGE": 16}  # the column that is cut, and how narrow it may become
+OPTIONAL = ("TOKENS", "COMMITS", "AGENT", "FILES", "MODEL", "COST", "TIME", "LAST MESSAGE", "LINES")
+# The colours that git uses in a diff; the first match counts.
 DIFF_COLOURS = (("diff ", 1), ("index ", 1), ("+++ ", 1), ("--- ", 1), ("@@", 36), ("+", 32), ("-", 31))
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP", help="what was given as --group, or what launch called it")
+    parser.add_argument("group", metavar="GROUP", help="the name that you gave with --group, or that launch chose")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--diff", metavar="SLOT", help="the whole diff of one slot against its base")
-    which.add_argument("--stat", metavar="SLOT", help="the files of that diff")
-    which.add_argument("--json", action="store_true", help="machine-readable")
+    which.add_argument("--diff", metavar="SLOT", help="show everything that this slot changed, as a diff")
+    which.add_argument("--stat", metavar="SLOT", help="show which files this slot changed")
+    which.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
     env = os.environ
     if args.diff is not None or args.stat is not None:
         return run_diff(args)
-    with Progress("slots looked at") as progress:
-        found = comparing.compare(args.group, env, progress)
+    with format.Progress("slots compared") as progress:
+        found = compare.compare(args.group, env, progress)
     if args.json:
         problems = [output.problem_json(problem) for problem in found.problems]
         output.print_json(
-            {"group": found.group, "slots": [slot_json(one) for one in found.slots], "problems": problems}
+            {"group": found.group, "slots": [slot_json(slot) for slot in found.slots], "problems": problems}
         )
         return 0
-    table([cells(one) for one in found.slots], found.slots)
-    for one in found.slots:
-        if one.said:
-            print(f"{output.plain(one.name)}: {output.plain(one.said)}", file=sys.stderr)
+    columns = format.columns_of(COLUMNS, [cells(slot) for slot in found.slots])
+    format.table(columns, flexible=FLEXIBLE, optional=OPTIONAL, statuses=[slot.status for slot in found.slots])
+    for slot in found.slots:
+        if slot.said:
+            print(f"{output.plain(slot.name)}: {output.plain(slot.said)}", file=sys.stderr)
     output.warn(found.problems)
     return 0
 
 
 def run_diff(args: Namespace) -> int:
-    place = comparing.place_of(args.group, args.diff if args.diff is not None else args.stat, os.environ)
+    place = compare.place_of(args.group, args.diff if args.diff is not None else args.stat, os.environ)
     if place.worktree is None:
-        print(f"its worktree is gone: this is what was committed on {output.plain(place.branch)}", file=sys.stderr)
+        print(f"the worktree is gone; this is what was committed on {output.plain(place.branch)}", file=sys.stderr)
     if args.stat is not None:
-        differing.show(place, os.environ, f"--stat={output.width()}", each=print_line)
+        diff.show(place, os.environ, f"--stat={output.width()}", each=print_line)
     elif sys.stdout.isatty():
-        differing.show(place, os.environ, each=print_line)
+        diff.show(place, os.environ, each=print_line)
     else:
-        differing.show(place, os.environ, "--binary")  # byte by byte, for `git apply`
+        diff.show(place, os.environ, "--binary")  # unchanged, for `git apply`
     return 0
 
 
@@ -80,22 +86,11 @@ def run_diff(args: Namespace) -> int:
 
 
 def print_line(line: bytes) -> None:
-    """Of a diff, as no terminal obeys it: what was changed may hold anything."""
+    """Print a line of a diff without control characters: a changed file may hold anything."""
     text = line.rstrip(b"\r\n").decode(errors="backslashreplace")
     shown = "\t".join(output.plain(part) for part in text.split("\t"))
     code = next((code for begin, code in DIFF_COLOURS if text.startswith(begin)), None) if output.colourful() else None
     print(shown if code is None else f"\x1b[{code}m{shown}\x1b[0m")
-
-
-def table(rows: Sequence[Sequence[str]], slots: Sequence[Slot]) -> None:
-    widths = [max(len(row[index]) for row in (COLUMNS, *rows)) for index in range(len(COLUMNS) - 1)]
-    left = max(LEAST, output.width() - sum(widths) - 2 * len(widths))
-    for number, row in enumerate((COLUMNS, *rows)):
-        parts = [text.ljust(size) for text, size in zip(row, (*widths, 0), strict=True)]
-        if number:
-            parts[3] = output.coloured(parts[3], slots[number - 1].status)
-        parts[-1] = output.shorten(row[-1], left)
-        print("  ".join(parts).rstrip())
 
 
 def cells(one: Slot) -> tuple[str, ...]:
@@ -106,23 +101,14 @@ def cells(one: Slot) -> tuple[str, ...]:
         one.launch.agent,
         output.plain(session.model if session else None) or "-",
         one.status + mark,
-        span(one.seconds),
+        "-" if one.seconds is None else span(one.seconds),
         tokens_cell(session.tokens if session else None),
-        "-" if session is None or session.cost_usd is None else f"${session.cost_usd:.2f}",
+        "-" if session is None or session.cost_usd is None else usd(session.cost_usd),
         "-" if work is None or work.commits is None else str(work.commits),
         "-" if work is None else str(work.files),
         "-" if work is None else f"+{work.added} -{work.removed}",
         output.plain(" ".join((one.last_message or (one.reason if session is None else "") or "").split())) or "-",
     )
-
-
-def span(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    whole = int(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
 
 def tokens_cell(tokens: Tokens | None) -> str:

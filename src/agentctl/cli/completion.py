@@ -1,4 +1,4 @@
-"""agentctl completion SHELL: the lines for a shell's start-up file. The work is argcomplete's."""
+"""agentctl completion SHELL: print the lines for a shell's start-up file. argcomplete does the work."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EPILOG = """\
-Completes commands, options, agents, statuses, session ids, groups and worktrees.
+Completes commands, options, agents, statuses, session ids, groups and
+worktrees.
 
 examples:
   agentctl completion bash >> ~/.bashrc
   agentctl completion zsh >> ~/.zshrc
   agentctl completion fish > ~/.config/fish/completions/agentctl.fish
 """
-MISSING = "completion needs the package argcomplete: `pip install argcomplete` beside agentctl"
+OF_LIVE_SESSIONS = ("stop", "attach", "send")
+MISSING = "completion needs the package argcomplete; install it where agentctl is installed: `pip install argcomplete`"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,33 +42,43 @@ def complete(parser: ArgumentParser) -> None:
     argcomplete.autocomplete(parser)
 
 
-def add_completers(parser: ArgumentParser) -> None:
-    """By what an argument is called; those of the verbs below a verb, too."""
+def add_completers(parser: ArgumentParser, verb: str = "") -> None:
+    """Give each argument of a command its completer, by its name, also in commands below this one."""
     completers: dict[str, Callable[..., list[str]]] = {
-        "id": session_ids,
+        "id": live_ids if verb in OF_LIVE_SESSIONS else session_ids,
         "agent": agent_names,
         "group": groups,
         "target": worktree_targets,
         "diff": slots,
         "stat": slots,
+        "slot": slots,
     }
     for action in parser._actions:
         name = "agent" if "--agent" in action.option_strings else action.dest
         if name in completers:
             action.completer = completers[name]  # type: ignore[attr-defined]
         for inner in action.choices.values() if isinstance(action.choices, dict) else ():
-            add_completers(inner)
+            add_completers(inner, verb)
 
 
 def session_ids(prefix: str = "", **_: object) -> list[str]:
-    """The ids that begin like this; of what is alive first, then of the last days."""
-    from agentctl.sessions import RECENT, Scope, query
+    """Return the session ids that begin with the prefix; without one, those alive or of the last days."""
+    from agentctl.query.sessions import RECENT, Scope, query
 
     if prefix:
         return [session.id for session in query(Scope(prefix=prefix)).sessions]
     import time
 
     return [session.id for session in query(Scope(since=time.time() - RECENT)).sessions]
+
+
+def live_ids(prefix: str = "", **_: object) -> list[str]:
+    """Return the ids of the sessions that have not ended, and begin with the prefix."""
+    from agentctl.model import GONE
+    from agentctl.query.sessions import Scope, query
+
+    sessions = query(Scope()).sessions
+    return [session.id for session in sessions if session.process != GONE and session.id.startswith(prefix)]
 
 
 def agent_names(**_: object) -> list[str]:
@@ -78,30 +90,31 @@ def agent_names(**_: object) -> list[str]:
 def groups(**_: object) -> list[str]:
     import os
 
-    from agentctl import launches
+    from agentctl.launches import records
 
-    return launches.groups(os.environ)
+    return records.groups(records.read_all(os.environ)[0])
 
 
 def slots(parsed_args: object = None, **_: object) -> list[str]:
-    """Of the group that was named before."""
+    """Return the slots of the group that was typed before."""
     import os
 
-    from agentctl import launches
+    from agentctl.launches import records
 
     group = getattr(parsed_args, "group", None)
-    return sorted({one.slot for one in launches.read_all(os.environ)[0] if one.slot and one.group == group})
+    launches = records.read_all(os.environ)[0]
+    return sorted({launch.slot for launch in launches if launch.slot and launch.group == group})
 
 
 def worktree_targets(**_: object) -> list[str]:
-    """The groups, and the branches that are in a linked worktree of this repository; paths a shell knows itself."""
+    """Return the groups, and the branches that have a worktree in this repository. The shell completes paths itself."""
     import os
 
-    from agentctl import worktrees
     from agentctl.errors import AgentctlError
+    from agentctl.workspace import worktree
 
     try:
-        linked = worktrees.listing(os.getcwd(), os.environ)[1:]
+        linked = worktree.listing(os.getcwd(), os.environ)[1:]
     except AgentctlError:
         linked = []
-    return [*groups(), *(one.branch for one in linked if one.branch)]
+    return [*groups(), *(tree.branch for tree in linked if tree.branch)]

@@ -1,55 +1,81 @@
-"""agentctl launch [AGENT] -p PROMPT: start an agent, and say which session it is."""
+"""agentctl launch [AGENT] -p PROMPT: start one agent or several, and print their session ids."""
 
 from __future__ import annotations
 
 import os
 
-from agentctl.cli import launch_many, starting
-from agentctl.errors import UsageError
+from agentctl.cli import launch_options, launch_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
+
+    from agentctl.model import Session
 
 TAKES_FLAGS = True  # of the agent's own, after --
+TEXTS = ("-p", "--prompt")  # their value may begin with a dash; the last one is the long name
+STRAY_WORDS = "the prompt goes after -p"
 EPILOG = """\
-The agent runs on its own, without a terminal, and outlives this command. Its session id, the agent's own, is printed
-once the agent has it. What it prints is kept; `agentctl peek ID -f` follows the conversation. The rules of the agent
-for what it may do without asking hold, unless --permissions says otherwise: without a terminal most agents refuse what
-they would have to ask for.
+The agent runs without a terminal and outlives this command. `launch` prints
+the agent's own session id as soon as the agent has one. Without --permissions
+the agent's own rules decide what it may do without asking; without a terminal,
+most agents refuse whatever they would have to ask for. agentctl keeps the
+agent's output; `agentctl peek ID -f` follows the conversation.
 
-A directory in which a session works is busy: a second launch there is refused, and names it. With --worktree it gets a
-git worktree beside the repository, <repository>-GROUP-SLOT, on a new branch try/GROUP/SLOT from the commit here, or on
---branch. Uncommitted changes are not in it; nothing is fetched.
+A directory in which a session works is busy: `launch` refuses to start a
+second agent there, and names the session. With --worktree the agent works in a
+new git worktree beside the repository, <repository>-GROUP-SLOT, on a new branch
+try/GROUP/SLOT that begins at the current commit (or on --branch). The worktree
+does not have your uncommitted changes. Nothing is fetched.
 
-Several at once: each --agent is a slot, with a worktree and a branch of its own. A --model after it is that slot's, one
-before the first --agent that of all others; everything else holds for all. Or the slots are in a file:
+Several agents at once: each --agent is a slot, with its own worktree and
+branch. A --model after an --agent is for that slot; a --model before the first
+--agent is for all slots that have none. All other options are for every slot.
+You can also list the slots in a file:
 
-  prompt: Fix the failing test.     # for slots that have none of their own, if there is no -p on the command line
-  cwd: ../app                       # from where the file is; --cwd comes before it
+  prompt: Fix the failing test.   # for slots without a prompt; -p overrides it
+  cwd: ../app                     # relative to this file; --cwd overrides it
   matrix:
     - agent: claude
-      model: [opus, sonnet]         # a list in any field: a slot for each combination (at most 64 in all)
-      permissions: edits
+      model: [opus, sonnet]       # a list in any field makes one slot for each
+      permissions: edits          # combination (at most 64 slots in all)
     - agent: codex
-      prompt: Fix it without a new dependency.     # a slot's own comes before all others
+      prompt: Fix it without a new dependency.   # overrides all other prompts
       base_branch: main
-      env: {LOG: debug}             # added to the environment
-      flags: [--search]             # the agent's own, behind those after --; a list of lists is a slot for each
+      env: {LOG: debug}           # added to the environment
+      flags: [--search]           # options of the agent, added to those after
+                                  # --; a list of lists makes one slot for each
 
-All is checked before anything is made. A slot that fails is taken back, unless there is work in its worktree, and the
-others go on: exit code 1, or 124 if a session id did not come in time. stdout has a line for each session, slot<TAB>id;
-with --wait the lines of `wait` follow. --json: {"schema": 1, "group", "slots": [{"slot", "session", "error", ...}]}.
-Ctrl-C: what has begun goes on and is named, the rest is taken back.
+agentctl checks everything before it makes anything. If a slot fails, agentctl
+removes what it made for that slot, unless there is work in the worktree, and
+the other slots go on. The exit code is then 1, or 124 if a session id did not
+come in time. stdout has one line per session, slot<TAB>id; with --wait the
+lines of `wait` follow. With --json:
+  {"schema": 1, "group", "slots": [{"slot", "session", "error", ...}]}
 
-Hooks are told AGENTCTL_SESSION_ID, _AGENT, _MODEL, _CWD, _STATUS, _EXIT_CODE, _LAUNCH, and of slots _GROUP, _SLOT,
-_WORKTREE and _BRANCH.
+Ctrl-C never stops an agent that has started: it goes on, and `agentctl list`
+shows it. agentctl names what goes on and how to stop it, and removes what it
+made for slots that have not begun. With --wait, Ctrl-C then ends only the wait.
 
-With --interactive it gets a terminal: its screen runs in a detached tmux session, agentctl-<launch id>, on the server
-that your own `tmux` uses, and `agentctl attach ID` shows it. It asks there for what it may do. -p may be left out. An
-agent that begins no session before a person has typed something (a first prompt, a dialog about trust, a login) is left
-at that: exit 0, the launch id on stdout in place of a session id (--json: session null, launch_id), and the last lines
-of its screen on stderr. attach, wait and stop take either id.
+Hooks get the variables AGENTCTL_SESSION_ID, AGENTCTL_AGENT, AGENTCTL_MODEL,
+AGENTCTL_CWD, AGENTCTL_STATUS, AGENTCTL_EXIT_CODE and AGENTCTL_LAUNCH; hooks of
+slots also get AGENTCTL_GROUP, AGENTCTL_SLOT, AGENTCTL_WORKTREE and
+AGENTCTL_BRANCH.
+
+With --interactive the agent gets a terminal: its screen runs in a detached
+tmux session, agentctl-<launch id>, on the server that your own `tmux` uses.
+`agentctl attach ID` shows it. The agent asks for permissions there. You can
+leave out -p.
+
+Some agents begin no session before a person has typed something (a first
+prompt, an answer to a trust dialog, a login). Then `launch --interactive`
+leaves the agent running, exits with 0, prints the launch id in place of a
+session id (--json: session is null, and there is a launch_id), and shows the
+last lines of the screen on stderr. attach, wait and stop take either id.
+
+The demo agent needs no model and no key. Its prompt says what it does:
+'[[sleep:5]] [[text:Done.]]'. `agentctl-demo --help` lists what it understands.
 
 examples:
   agentctl launch demo -p 'Say hello.'
@@ -57,81 +83,40 @@ examples:
   agentctl launch codex --prompt-file task.md --cwd ~/code/app --timeout 2h
   agentctl launch -p 'Review this.' --file src/app.py --file README.md
   agentctl launch claude --issue 42 -p 'Do what this issue asks for.'
-  agentctl launch claude -p 'Go.' -- --max-turns 3        the agent's own options
-  agentctl launch --agent claude --model opus --agent claude --model sonnet --agent codex -p 'Fix the failing test.'
+  agentctl launch claude -p 'Go.' -- --max-turns 3    options of the agent
+  agentctl launch --agent claude --model opus --agent claude --model sonnet \\
+      --agent codex -p 'Fix the failing test.'
   agentctl launch --matrix night.yaml --group night --wait
   agentctl launch codex --worktree --branch fix/42 --issue 42
   id=$(agentctl launch demo -p '[[sleep:5]]') && agentctl wait $id
-  agentctl launch --interactive claude -p 'Plan it.' && agentctl attach 3f2a
+  id=$(agentctl launch --interactive claude) && agentctl attach $id
 """
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("agent", nargs="?", metavar="AGENT", help="which agent (default: `agent` of the configuration)")
-    parser.add_argument("-p", "--prompt", metavar="TEXT", help="what it is to do (- = from stdin)")
-    starting.add_prompt_arguments(parser)
-    starting.add_screen_argument(parser)
-    parser.add_argument("--cwd", metavar="DIR", help="where it is to work (default: here)")
-    parser.add_argument("--group", metavar="NAME", help="a name for what belongs together")
-    starting.add_run_arguments(parser, launch_many.SetModel)
-    launch_many.add_arguments(parser)
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="the agent (default: `agent` in the configuration)")
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the prompt (- = read stdin)")
+    launch_options.add_prompt_arguments(parser)
+    launch_options.add_screen_argument(parser)
+    parser.add_argument("--cwd", metavar="DIR", help="where it works (default: here)")
+    parser.add_argument("--group", metavar="NAME", help="the group that this launch belongs to")
+    launch_options.add_run_arguments(parser, launch_slots.SetModel)
+    launch_slots.add_arguments(parser)
 
 
 def run(args: Namespace) -> int:
-    from agentctl import config, control, slots
+    from agentctl.launch import group as groups
 
-    if launch_many.asked(args):
-        return launch_many.run(args)
-    if args.group is not None:
-        slots.check_group(args.group)
     env = dict(os.environ)
-    agent = agent_of(args.agent, env)
-    cwd = directory(args.cwd or config.launch_cwd(env) or os.getcwd())
-    request = control.Request(
-        agent=agent,
-        prompt=starting.prompt_of(args, args.prompt, cwd),
-        cwd=cwd,
-        env=starting.environment_of(args, agent),
-        model=args.model or config.model_for(env, agent),
-        permissions=args.permissions or configured_permissions(env, agent),
-        flags=tuple(args.flags),
-        group=args.group,
-        spec=os.path.abspath(args.spec) if args.spec else None,
-        hooks=starting.hooks_of(args),
-        time_limit=starting.span("--timeout", args.timeout) if args.timeout else None,
-        id_patience=starting.span("--id-timeout", args.id_timeout),
-        force=args.force,
-        interactive=args.interactive,
-    )
-    return starting.answered(lambda: control.launch(request, env, starting.tell), args, "launched")
+    orders = launch_slots.orders_of(args, env)
+    if launch_slots.are_several(args):
+        from agentctl.cli import launch_report
 
+        return launch_report.launch_slots(orders, env, args)
+    (order,) = orders
 
-def agent_of(name: str | None, env: dict[str, str]) -> str:
-    from agentctl import config
-    from agentctl.agents import TABLE, resolve
+    def launch(known: Callable[[Session], None]) -> Session:
+        return groups.launch_one(order, env, launch_options.tell, known)
 
-    name = name or config.default_agent(env)
-    if name is None:
-        raise UsageError(f"which agent? Name one ({', '.join(TABLE)}), or set `agent` in {config.config_path(env)}")
-    found = resolve(name)
-    if found is None:
-        raise UsageError(f"unknown agent {name!r}; known: {', '.join(TABLE)}")
-    return found
-
-
-def configured_permissions(env: dict[str, str], agent: str) -> str | None:
-    from agentctl import config
-    from agentctl.recipes import PERMISSIONS
-
-    found = config.permissions_for(env, agent)
-    if found is not None and found not in PERMISSIONS:
-        known = ", ".join(PERMISSIONS)
-        raise UsageError(f"{config.config_path(env)}: permissions {found!r} of {agent}: use one of {known}")
-    return found
-
-
-def directory(path: str) -> str:
-    found = os.path.realpath(os.path.expanduser(path))
-    if not os.path.isdir(found):
-        raise UsageError(f"{path}: not a directory; make it, or give another --cwd")
-    return found
+    also = f"group {order.group}, branch {order.worktree.branch}" if order.worktree is not None else ""
+    return launch_options.answered(launch, args, "launched", also)

@@ -1,4 +1,4 @@
-"""agentctl list: one row per session, what needs a person first."""
+"""agentctl list: one row per session; those that need a person come first."""
 
 from __future__ import annotations
 
@@ -7,32 +7,59 @@ import sys
 import time
 
 from agentctl import cli
-from agentctl.cli import output
-from agentctl.cli.durations import seconds
+from agentctl.cli import format, output
+from agentctl.durations import seconds
 from agentctl.errors import UsageError
-from agentctl.model import ALIVE, STATUS_WORDS, Unattached
-from agentctl.sessions import RECENT, Scope, settled_look
-from agentctl.stores import real_path
+from agentctl.files.bounded import real_path
+from agentctl.model import AGENT, ALIVE, STATUS_WORDS, Unattached
+from agentctl.query import orphans
+from agentctl.query.sessions import RECENT, Scope, settled_look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from agentctl.model import Answer, Session
-    from agentctl.sessions import Look
+    from agentctl.model import Answer, Launch, Left, Session
+    from agentctl.query.reading import Readings
+    from agentctl.query.sessions import Look
 
 EPILOG = """\
-A status with ? is inferred, one with + is suspended (Ctrl-Z). Below the table: live agent processes that no session
-explains yet (starting, at a dialog, or unable to tell), never dropped and never made into a session.
+AGE is the time since the session was started, SINCE the time since its turn was
+begun, it asked, or its turn ended: what STATUS says. WHAT is what it waits for,
+the tool that it runs, the prompt that it works on, or what it is about. On a
+narrow terminal some columns are left out.
+
+? after a status means that it was inferred, not proved; + means that the
+process is suspended (Ctrl-Z).
+
+list shows the agents of your user account and your HOME, and says how many
+agent processes of another HOME or user there are.
+
+Below the table, it shows live agent processes that belong to no session
+yet: one that is starting, that shows a dialog, or whose session agentctl cannot
+tell. It never leaves such a process out, and never makes up a session for it.
 
 examples:
-  agentctl list                          alive now, and what cannot be known
-  agentctl list --status waiting         who needs a person
-  agentctl list -a --since 12h --cwd .   all of the last 12 hours in this directory
-  agentctl list --agent claude --tree    with sub-agents
-  agentctl list --json                   {"schema": 1, "sessions": [...], "unattached": [...], "problems": [...]}
+  agentctl list                         what is alive, and what cannot be known
+  agentctl list --status waiting        which sessions need a person?
+  agentctl list -a --since 12h --cwd .  the last 12 hours in this directory
+  agentctl list --agent claude --tree   with sub-agents
+  agentctl list --json
+      {"schema": 1, "sessions": [...], "unattached": [...], "problems": [...],
+       "not_shown": [...], "tools_left": [...]}
 """
+TOOLS_SHOWN = 3
+FLEXIBLE = {"DIRECTORY": 12, "WHAT": 16}  # the columns that are cut, and how narrow they may become
+OPTIONAL = (
+    "MODEL",
+    "PID",
+    "AGE",
+    "AGENT",
+    "GROUP",
+    "DIRECTORY",
+    "SINCE",
+)  # left out on a narrow terminal, in this order
 ENDED = ("failed", "stopped", "done")
 RANKS = {word: len(STATUS_WORDS) if word in ENDED else rank for rank, word in enumerate(STATUS_WORDS)}
 
@@ -40,16 +67,16 @@ RANKS = {word: len(STATUS_WORDS) if word in ENDED else rank for rank, word in en
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--agent", action="append", metavar="A", help="only this agent (repeat for more)")
     parser.add_argument(
-        "--status", action="append", metavar="S", choices=STATUS_WORDS, help="only this status (repeat)"
+        "--status", action="append", metavar="S", choices=STATUS_WORDS, help="only this status (repeat for more)"
     )
     parser.add_argument("--cwd", metavar="DIR", help="only sessions in this directory or below it")
-    parser.add_argument("--group", metavar="G", help="only what was launched under this name")
-    parser.add_argument("-a", "--all", action="store_true", help="also ended sessions, newest first (7 days)")
-    parser.add_argument("--since", metavar="AGE", help="how far back -a looks: 30m, 12h, 7d (default), 4w or all")
+    parser.add_argument("--group", metavar="G", help="only sessions that were launched in this group")
+    parser.add_argument("-a", "--all", action="store_true", help="also sessions that ended in the last 7 days")
+    parser.add_argument("--since", metavar="AGE", help="also sessions that ended since: 30m, 12h, 7d, 4w or all")
     parser.add_argument("-n", type=count, metavar="N", help="at most N rows")
-    parser.add_argument("--tree", action="store_true", help="sub-agents, below their parent")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--strict", action="store_true", help="exit 5 if anything could not be read or known")
+    parser.add_argument("--tree", action="store_true", help="also sub-agents, below their parent")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--strict", action="store_true", help="exit with 5 if anything could not be read or known")
 
 
 def count(text: str) -> int:
@@ -65,24 +92,29 @@ def run(args: Namespace) -> int:
         since=since(args),
         children=args.tree,
         brief=not args.json,
-        every_launch=args.group is not None,
+        related_launches_only=args.group is None,
     )
-    look = settled_look(scope)
+    with format.Progress("sessions read") as progress:
+        look = settled_look(scope, tell=progress if sys.stderr.isatty() else None)
     answer = look.answer if args.group is None else of_group(args.group, look)
-    rows = select(answer.sessions, args)
+    answer = answer._replace(tools_left=orphans.left_behind(look, scope))
+    matching = select(answer.sessions, args)
+    rows = matching if args.n is None else matching[: args.n]
     if args.json:
         output.print_json(
             {
                 "sessions": [output.session_json(session) for session in rows],
-                "unattached": [output.unattached_json(one) for one in answer.unattached],
+                "unattached": [output.unattached_json(process) for process in answer.unattached],
                 "problems": [output.problem_json(problem) for problem in answer.problems],
+                "not_shown": [dict(process._asdict()) for process in answer.not_shown],
+                "tools_left": [dict(process._asdict()) for process in answer.tools_left],
             }
         )
     else:
-        show(rows, answer, args)
+        show(rows, look._replace(answer=answer), args, len(matching))
         output.warn(answer.problems)
-    cli.keep_to_the_end(look.answer, look.world)  # not the stores: their databases are closed, copies of them removed
-    unsure = answer.problems or any(session.status == "unknown" for session in rows)
+    cli.keep_to_the_end(look.answer, look.world)  # not the stores: they close their databases and remove copies
+    unsure = answer.problems or any(session.status == "unknown" for session in matching)
     return 5 if args.strict and unsure else 0
 
 
@@ -91,7 +123,7 @@ def chosen(agents: list[str] | None) -> tuple[str, ...] | None:
 
 
 def since(args: Namespace) -> float | None:
-    """The moment from which ended sessions are wanted; None = only what is alive or unknown."""
+    """Return the time since which ended sessions are wanted; None: only sessions that are alive or unknown."""
     asks_for_ended = any(status in ENDED for status in args.status or ())
     if not (args.all or args.since or asks_for_ended):
         return None
@@ -99,8 +131,8 @@ def since(args: Namespace) -> float | None:
         return time.time() - RECENT
     if args.since == "all":
         return 0.0
-    if args.since.isdigit():  # of seconds? Who means hours would get an empty list
-        raise UsageError(f"--since {args.since}: of what? Use s, m, h, d or w, such as {args.since}h, or all")
+    if args.since.isdigit():  # seconds? Somebody who means hours would get an empty list
+        raise UsageError(f"--since {args.since}: no unit; use s, m, h, d or w, such as {args.since}h, or all")
     return time.time() - seconds(args.since)
 
 
@@ -110,26 +142,32 @@ def select(sessions: Iterable[Session], args: Namespace) -> list[Session]:
         wanted = os.path.realpath(args.cwd)
         rows = [session for session in rows if below(session.cwd, wanted)]
     rows.sort(key=row_order)
-    return rows if args.n is None else rows[: args.n]
+    return rows
 
 
 def of_group(group: str, look: Look) -> Answer:
-    """Its sessions, and what it launched that lives and has none yet: also what does not look like its agent yet."""
-    from agentctl import busy, launches
+    """Return the sessions of a group, and its live launches that have no session yet, even if their process does not
+    look like the agent yet."""
+    from agentctl.query.resolve import group_in
+    from agentctl.workspace import occupancy
 
-    launches.check_group(group, os.environ)
-    ours = [one.launch for one in look.world.launches if one.launch.group == group]
-    ids = {launch.id for launch in ours}
+    meant = group_in(group, look)
+    ids = {launch.id for launch in meant.launches}
     answer = look.answer
-    unattached = [one for one in answer.unattached if one.launch_id in ids]
-    shown = {one.launch_id for one in unattached} | {session.launch_id for session in answer.sessions}
-    for launch in busy.launches_that_live(ours, look.world.processes):
+    unattached = [process for process in answer.unattached if process.launch_id in ids]
+    shown = {process.launch_id for process in unattached} | {session.launch_id for session in answer.sessions}
+    for launch in occupancy.launches_that_live(meant.launches, look.world.processes):
         if launch.id not in shown:
-            why = "launched, and not at its session yet"
-            unattached.append(Unattached(launch.agent, launch.child.pid, launch.cwd, why, (), launch.id))
-    return answer._replace(
-        sessions=tuple(session for session in answer.sessions if session.group == group), unattached=tuple(unattached)
-    )
+            why = why_listed(launch)
+            pid = launch.child.pid if launch.child.namespace is None else None
+            unattached.append(Unattached(launch.agent, pid, launch.cwd, why, (), launch.id))
+    return answer._replace(sessions=meant.sessions, unattached=tuple(unattached))
+
+
+def why_listed(launch: Launch) -> str:
+    if launch.child.namespace is None:
+        return "launched, and has no session yet"
+    return f"launched in another PID namespace ({launch.child.namespace}): whether it lives cannot be told from here"
 
 
 def below(path: str | None, folder: str) -> bool:
@@ -140,48 +178,77 @@ def below(path: str | None, folder: str) -> bool:
 
 
 def row_order(session: Session) -> tuple[int, float, str, str]:
-    """What needs a person first, then what is alive, then what cannot be told, then the ended, newest first."""
+    """Sort waiting sessions first, then those alive, then unknown ones, then ended ones; the newest first."""
     return (RANKS[session.status], -(session.updated_at or 0.0), session.agent, session.id)
 
 
-def show(rows: list[Session], answer: Answer, args: Namespace) -> None:
+def show(rows: list[Session], look: Look, args: Namespace, matching: int) -> None:
+    answer = look.answer
     if rows:
-        table(rows, args.tree)
+        table(rows, args.tree, typeable(rows, look.readings))
     else:
-        hint = "" if args.all or args.since else "; `agentctl list -a` shows ended ones"
-        print(f"no sessions{hint}", file=sys.stderr)
+        print(no_rows(answer, args, matching), file=sys.stderr)
     if answer.unattached:
-        print("\nlive processes that no session explains:")
-        for one in answer.unattached:
-            may = f"; may be on {', '.join(output.plain(id)[:8] for id in one.candidates)}" if one.candidates else ""
-            ours = f" (launch {one.launch_id})" if one.launch_id else ""
-            print(f"  {one.agent} pid {one.pid}{ours} in {output.tilde(one.cwd)}: {output.plain(one.why)}{may}")
+        print("\nlive agent processes that belong to no session yet:")
+        for process in answer.unattached:
+            print(f"  {unattached_line(process)}")
+    if args.status or args.cwd is not None or args.group is not None:
+        return  # what follows was not asked for
+    if answer.tools_left:
+        print(f"\n{tools_line(answer.tools_left)}")
+    if answer.not_shown:
+        print(f"\n{not_shown_line(len(answer.not_shown))}")
 
 
-def table(rows: list[Session], tree: bool) -> None:
-    """Column by column: of ten thousand rows that takes two thirds of what it takes row by row."""
+def tools_line(left: Sequence[Left]) -> str:
+    """Return a line about the tools of killed sessions: `why` names them all."""
+    ids = ", ".join(dict.fromkeys(output.short(tool.session or "") for tool in left))
+    tools = ", ".join(f"{output.plain(tool.comm)} (pid {tool.pid})" for tool in left[:TOOLS_SHOWN])
+    more = f" and {len(left) - TOOLS_SHOWN} more" if len(left) > TOOLS_SHOWN else ""
+    return f"tools of killed sessions still run: {tools}{more}; see `agentctl why` of {ids}"
+
+
+def not_shown_line(count: int) -> str:
+    are = "agent processes of another HOME or user are" if count > 1 else "agent process of another HOME or user is"
+    return f"{count} {are} not shown"
+
+
+def typeable(rows: list[Session], readings: Readings) -> dict[str, str]:
+    """Return the shortest beginning of each id that no other session has, shown or not; the whole id if not every
+    session of its agent could be looked at."""
+    from agentctl.query.alike import alike
+
+    found = alike([(session.agent, session.id) for session in rows], readings)
+    whole = {session.id: session.id for session in rows if session.agent in found.unsure}
+    return {**output.short_ids((session.id for session in rows), found.ids), **whole}
+
+
+def no_rows(answer: Answer, args: Namespace, matching: int) -> str:
+    """Return why there is no table, for people."""
+    if matching:
+        return f"{matching} {'session' if matching == 1 else 'sessions'}; -n {args.n} shows none"
+    filtered = args.agent or args.status or args.cwd is not None or args.group is not None
+    hint = "" if since(args) is not None else "; `agentctl list -a` shows ended ones"
+    return output.in_what_was_read(f"no sessions{' match' if filtered else ''}", answer.problems, hint)
+
+
+def unattached_line(process: Unattached) -> str:
+    ids = ", ".join(map(output.short, process.candidates or ()))
+    launch = f" (launch {process.launch_id})" if process.launch_id else ""
+    pid = f" pid {process.pid}" if process.pid is not None else ""
+    where = f"{process.agent}{pid}{launch} in {output.tilde(process.cwd)}"
+    return f"{where}: {output.plain(process.why)}" + (f"; may be on {ids}" if ids else "")
+
+
+def table(rows: list[Session], tree: bool, ids: Mapping[str, str]) -> None:
     shown = ordered(rows, tree)
-    columns = columns_of(shown)
-    widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
-    left = max(30, output.width() - sum(widths[:-2]) - 2 * (len(widths) - 1))
-    widths[-2] = min(widths[-2], left // 2)
-    widths[-1] = left - widths[-2]
-    for name, width in list(zip(columns, widths, strict=True))[-2:]:  # those before are as wide as what is in them
-        columns[name] = [output.shorten(cell, width) for cell in columns[name]]
-    padded = [
-        [cell.ljust(width) for cell in (name, *cells)]
-        for (name, cells), width in zip(columns.items(), widths, strict=True)
-    ]
-    if output.colourful():
-        statuses = ["", *(session.status for session, _ in shown)]
-        padded[1] = [output.coloured(cell, status) for cell, status in zip(padded[1], statuses, strict=True)]
-    print("\n".join([line.rstrip() for line in map("  ".join, zip(*padded, strict=True))]))
+    statuses = [session.status for session, _ in shown]
+    format.table(columns_of(shown, ids), flexible=FLEXIBLE, optional=OPTIONAL, statuses=statuses)
 
 
-def columns_of(shown: list[tuple[Session, str]]) -> dict[str, list[str]]:
+def columns_of(shown: list[tuple[Session, str]], ids: Mapping[str, str]) -> dict[str, list[str]]:
     now, home = time.time(), os.path.expanduser("~")
     sessions = [session for session, _ in shown]
-    ids = output.short_ids([session.id for session in sessions])
     models = output.Remembered(lambda model: output.plain(model) or "-")
     directories = output.Remembered(lambda path: output.tilde(path, home))
     columns = {
@@ -195,24 +262,25 @@ def columns_of(shown: list[tuple[Session, str]]) -> dict[str, list[str]]:
         columns["GROUP"] = [output.plain(name) or "-" for name in named]
     return columns | {
         "PID": [str(session.pid) if session.pid is not None else "-" for session in sessions],
-        "AGE": [output.age(session.updated_at, now) for session in sessions],
+        "AGE": [format.age(session.started_at, now) for session in sessions],
+        "SINCE": [format.age(session.status_since, now) for session in sessions],
         "DIRECTORY": [directories[session.cwd] for session in sessions],
         "WHAT": [what(session) for session in sessions],
     }
 
 
 def ordered(rows: list[Session], tree: bool) -> list[tuple[Session, str]]:
-    """Rows in order; with --tree each sub-agent below its parent."""
+    """Return the rows with what comes before their id: with --tree each sub-agent is below its parent."""
     if not tree:
         return [(session, "") for session in rows]
-    shown = {session.id for session in rows}
+    shown, branch = {session.id for session in rows}, output.drawn("└ ", "- ")
     found: list[tuple[Session, str]] = []
     children: dict[str | None, list[Session]] = {}
     for session in rows:
         children.setdefault(session.parent, []).append(session)
 
     def add(session: Session, depth: int) -> None:
-        found.append((session, "  " * (depth - 1) + "└ " if depth else ""))
+        found.append((session, "  " * (depth - 1) + branch if depth else ""))
         for child in children.get(session.id, ()) if depth < 8 else ():
             add(child, depth + 1)
 
@@ -221,15 +289,23 @@ def ordered(rows: list[Session], tree: bool) -> list[tuple[Session, str]]:
             add(session, 0)
     placed = {(session.agent, session.id) for session, _ in found}
     for session in rows:
-        if (session.agent, session.id) not in placed:  # below itself, or too deep: by what its store says
+        if (session.agent, session.id) not in placed:  # its store says that it is below itself, or too deep
             found.append((session, ""))
     return found
 
 
 def what(session: Session) -> str:
-    """The most useful line: what it waits for, what went wrong, else what it is about."""
-    if session.waiting_for:
-        return output.plain(session.waiting_for)
+    """Return the most useful line: what it waits for or does, what went wrong, else what it is about."""
+    several = sum(entry["role"] == AGENT for entry in session.processes)
+    shown = " and ".join(f"pid {screen['pid']}" for screen in session.screens)
+    marks = [f"{several} processes are on it"] if several > 1 else []
+    marks += [f"{shown} show it"] if len(session.screens) > 1 else []
+    return "; ".join(filter(None, (*marks, line_about(session))))
+
+
+def line_about(session: Session) -> str:
+    if session.waiting_for or session.doing:
+        return output.plain(session.waiting_for or session.doing)
     if session.status in ("unknown", "alive"):
         return output.plain(session.reason)
     if session.error and (session.process != ALIVE or session.last_turn == "failed"):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 
-from agentctl import locks
 from agentctl.cli import output
-from agentctl.cli.durations import seconds
+from agentctl.durations import seconds, span
+from agentctl.workspace import locks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from agentctl.locks import Lock
+    from agentctl.workspace.occupancy import Lock
 
 EPILOG = """\
-A locked directory refuses launches, unless they are forced. What already runs there goes on; nobody has to lock a
-directory in which an agent works: that it does is seen.
+`launch` refuses to start an agent in a locked directory or below it, unless you
+give it --force. Agents that already run there go on. You need no lock for a
+directory in which an agent works: agentctl sees that by itself.
 
 examples:
   agentctl lock .                                   until `agentctl unlock .`
@@ -28,9 +29,9 @@ examples:
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="the directory; links are followed")
     parser.add_argument("--by", metavar="NAME", help="who locks it (default: you@this machine)")
-    parser.add_argument("--reason", metavar="TEXT", help="shown to whom it refuses")
-    parser.add_argument("--ttl", metavar="TIME", type=seconds, help="for how long: 30m, 2h, 1d (default: no end)")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("--reason", metavar="TEXT", help="shown to those whom the lock refuses")
+    parser.add_argument("--ttl", metavar="TIME", type=seconds, help="how long it holds: 30m, 2h, 1d (default: no end)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
@@ -38,7 +39,7 @@ def run(args: Namespace) -> int:
     if args.json:
         output.print_json({"lock": as_json(lock)})
     else:
-        until = f" until {output.utc(lock.expires_at)}" if lock.expires_at is not None else ""
+        until = f" for {span(args.ttl)}, until {output.local(lock.expires_at)}" if lock.expires_at is not None else ""
         print(f"locked {output.tilde(lock.directory)}{until}")
     return 0
 

@@ -1,4 +1,4 @@
-"""agentctl locks: the directories that are locked, and those in which agents work."""
+"""agentctl locks: list the locked directories, and those in which agents work."""
 
 from __future__ import annotations
 
@@ -6,40 +6,49 @@ import os
 import sys
 import time
 
-from agentctl import busy, launches, locks
-from agentctl.cli import output
-from agentctl.sessions import Scope, settled_look
-from agentctl.stores import real_path
+from agentctl.cli import format, output
+from agentctl.durations import span
+from agentctl.files.bounded import real_path
+from agentctl.launches import records
+from agentctl.query.sessions import Scope, settled_look
+from agentctl.workspace import locks, occupancy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable
 
-    from agentctl.busy import Holder, Lock
+    from agentctl.workspace.occupancy import Holder, Lock
 
 EPILOG = """\
-`manual` are those of `agentctl lock`. `session` and `launch` are stored nowhere: a session works there or waits, or one
-that agentctl launched lives there, at this moment.
+KIND is one of:
+  manual     somebody set it with `agentctl lock`
+  session    a session works or waits there now
+  launch     an agent that agentctl launched is alive there, without a session
+             yet
+agentctl stores only manual locks; it derives the others when you ask.
 
 examples:
   agentctl locks
-  agentctl locks --json | jq -r '.locks[] | select(.kind == "manual") | .directory'
+  agentctl locks --json | jq -r '.locks[] | select(.kind == "manual").directory'
 """
 COLUMNS = ("DIRECTORY", "KIND", "HOLDER", "SINCE", "EXPIRES", "WHY")
+FLEXIBLE = {"DIRECTORY": 16, "HOLDER": 8, "WHY": 12}  # the columns that are cut, and how narrow they may become
+OPTIONAL = ("SINCE", "WHY", "EXPIRES", "KIND")  # left out on a narrow terminal, in this order
 MANUAL, SESSION, LAUNCH = "manual", "session", "launch"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
-    manual, problems = locks.read_all(os.environ)
-    known, unread = launches.read_all(os.environ)
+    manual, torn = locks.read_all(os.environ)
+    problems = [problem._replace(problem=f"{problem.problem}; {locks.way_out(problem)}") for problem in torn]
+    known, unread = records.read_all(os.environ)
     look = settled_look(Scope())
-    alive = busy.launches_that_live(known, look.world.processes)
-    rows = entries(manual, (holder for holder in busy.holders(look.answer, alive) if holder.blocks))
+    alive = occupancy.launches_that_live(known, look.world.processes)
+    rows = entries(manual, (holder for holder in occupancy.holders(look.answer, alive) if holder.blocks))
     problems = list(dict.fromkeys([*problems, *unread, *look.answer.problems]))
     if args.json:
         output.print_json({"locks": rows, "problems": [output.problem_json(problem) for problem in problems]})
@@ -47,13 +56,14 @@ def run(args: Namespace) -> int:
     if rows:
         show(rows)
     else:
-        print("no locks, and no agent at work", file=sys.stderr)
+        nothing = "no directory is locked, and no agent is at work"
+        print(output.in_what_was_read(nothing, problems), file=sys.stderr)
     output.warn(problems)
     return 0
 
 
 def entries(manual: Iterable[Lock], holders: Iterable[Holder]) -> list[dict[str, object]]:
-    """One shape for both kinds; times as the JSON has them."""
+    """Return locks and holders in one form, as the JSON has them."""
     rows: list[dict[str, object]] = [
         {
             "directory": lock.directory,
@@ -69,7 +79,7 @@ def entries(manual: Iterable[Lock], holders: Iterable[Holder]) -> list[dict[str,
     ]
     for holder in holders:
         entry: dict[str, object] = {
-            "directory": real_path(holder.directory),
+            "directory": holder.directory and real_path(holder.directory),
             "kind": LAUNCH if holder.who == holder.launch_id else SESSION,
             "holder": holder.who,
             "agent": holder.agent,
@@ -83,7 +93,7 @@ def entries(manual: Iterable[Lock], holders: Iterable[Holder]) -> list[dict[str,
 
 
 def show(rows: list[dict[str, object]]) -> None:
-    from agentctl.stores import moment
+    from agentctl.files.bounded import moment
 
     now = time.time()
     lines = []
@@ -92,14 +102,17 @@ def show(rows: list[dict[str, object]]) -> None:
         why = output.plain(str(row["why"] or ""))
         lines.append(
             (
-                output.tilde(str(row["directory"])),
+                output.tilde(str(row["directory"] or "?")),
                 str(row["kind"]),
                 output.plain(str(row["holder"])),
-                output.age(since, now),
-                f"in {output.age(now, until)}" if until is not None else "-",
+                format.age(since, now),
+                f"in {span(until_next_minute(until - now))}" if until is not None else "-",
                 f"{row['agent']} {why}" if row["agent"] else why,
             )
         )
-    widths = [max(len(line[index]) for line in (COLUMNS, *lines)) for index in range(len(COLUMNS))]
-    for line in (COLUMNS, *lines):
-        print("  ".join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)).rstrip())
+    format.table(format.columns_of(COLUMNS, lines), flexible=FLEXIBLE, optional=OPTIONAL)
+
+
+def until_next_minute(seconds: float) -> float:
+    """Round up to whole minutes, so that a lock of two hours that was just set ends in 2h. Less than one stays."""
+    return -(-seconds // 60) * 60 if seconds > 60 else seconds

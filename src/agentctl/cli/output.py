@@ -1,4 +1,4 @@
-"""What people and programs see: JSON of the stable shapes, tables, and text that cannot play tricks on a terminal."""
+"""Output for programs and people: JSON in its stable form, and text that is safe on a terminal."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import os
 import sys
 import time
 
-from agentctl.stores import LATEST_MOMENT
+from agentctl import durations
+from agentctl.agents.base import is_random
+from agentctl.cli import cells
+from agentctl.config import OWNER
+from agentctl.files.bounded import LATEST_MOMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from agentctl.model import Problem, Session, Unattached
 
 SCHEMA = 1
+NAMED = 3  # places that a sentence names
+ANY_WIDTH = 160  # columns, if stdout is no terminal
 STATUS_COLOURS = {
     "waiting": "33;1",
     "running": "32",
@@ -26,22 +32,29 @@ STATUS_COLOURS = {
     "done": "2",
 }
 
-# Fields of Session that are not part of its JSON: `why` shows them, or they only serve us.
+# Fields of Session that are not in its JSON: `why` shows them, or they are for internal use.
 NOT_IN_JSON = ("rule", "rejected", "store", "path")
-TIMES = ("started_at", "updated_at", "ended_at")
+TIMES = ("started_at", "updated_at", "ended_at", "status_since")
 FIRST = ("id", "agent", "agent_version")
 
 
 def utc(moment: float | None) -> str | None:
-    """Seconds since 1970 as ISO 8601 in UTC, with milliseconds; None for what no agent can mean: a file can be of any
-    time, before 1970 and after the year 9999."""
+    """Return seconds since 1970 as ISO 8601 in UTC, with milliseconds. None before 1970 and after the year 9999: a file
+    can have any time."""
     if moment is None or not 0 <= moment < LATEST_MOMENT:
         return None
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(moment))}.{int(moment % 1 * 1000):03d}Z"
+    return durations.utc(moment)
+
+
+def local(moment: float | None) -> str:
+    """Return the local date and time, for people; an empty string if there is none."""
+    if moment is None or not 0 <= moment < LATEST_MOMENT:
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
 
 
 def clock(moment: float | None) -> str:
-    """The time of day here; nothing where there is none."""
+    """Return the local time of day; an empty string if there is none."""
     if moment is None or not 0 <= moment < LATEST_MOMENT:
         return ""
     return time.strftime("%H:%M:%S", time.localtime(moment))
@@ -77,22 +90,39 @@ def unattached_json(unattached: Unattached) -> dict[str, object]:
 
 
 def print_json(value: dict[str, object]) -> None:
+    sys.stdout.write(json_text(value) + "\n")
+
+
+def json_text(value: Mapping[str, object], *, one_line: bool = False) -> str:
+    """Return the JSON of a value in its stable form."""
     import json
 
-    # Lone surrogates (a file name that is not UTF-8) are escaped, so that the output is always valid UTF-8.
-    text = json.dumps({"schema": SCHEMA, **value}, ensure_ascii=False, indent=1)
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+    # Escape lone surrogates (a file name that is not UTF-8), so that the output is valid UTF-8.
+    indent = None if one_line else 1
+    text = json.dumps({"schema": SCHEMA, **value}, ensure_ascii=not is_utf8(encoding()), indent=indent)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def warn(problems: Iterable[Problem]) -> None:
     for problem in problems:
-        where = f": {plain(problem.path)}" if problem.path else ""
-        print(f"agentctl: {problem.agent} could not be read{where}: {plain(problem.problem)}", file=sys.stderr)
+        where = f"{plain(problem.path)}: " if problem.path else ""
+        whose = "" if problem.agent == OWNER else f"{problem.agent} could not be read: "
+        print(f"agentctl: {whose}{where}{plain(problem.problem)}", file=sys.stderr)
+
+
+def in_what_was_read(nothing: str, problems: Sequence[Problem], hint: str = "") -> str:
+    """Return the sentence for people that nothing was found: firm only if everything could be read."""
+    if not problems:
+        return nothing + hint
+    places = list(dict.fromkeys(problem.path or problem.agent for problem in problems))
+    named = ", ".join(map(tilde, places[:NAMED])) + (f" and {len(places) - NAMED} more" if len(places) > NAMED else "")
+    count = "1 place" if len(places) == 1 else f"{len(places)} places"
+    return f"{nothing} in what could be read{hint}; {count} could not be read: {named}"
 
 
 def plain(text: str | None) -> str:
-    """Text of a transcript, title or path as one line that no terminal obeys: control and format characters are shown,
-    not sent. Bidirectional overrides are among them."""
+    """Return text of a transcript, title or path as one line that is safe on a terminal: control and format characters,
+    bidirectional overrides among them, are shown as codes, and so is what stdout cannot write."""
     if not text:
         return ""
     if text.isascii() and text.isprintable():
@@ -102,23 +132,38 @@ def plain(text: str | None) -> str:
             char if char.isprintable() else (" " if char in "\n\t\r" else char.encode("unicode_escape").decode())
             for char in text
         )
-        .encode("utf-8", "backslashreplace")
-        .decode()
+        .encode(encoding(), "backslashreplace")
+        .decode(encoding())
     )
 
 
+def encoding() -> str:
+    """Return how stdout writes characters."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def is_utf8(name: str) -> bool:
+    return name.lower().replace("-", "").replace("_", "") == "utf8"
+
+
+def drawn(sign: str, otherwise: str) -> str:
+    """Return a sign that is not ASCII, or what stands for it if stdout cannot write it."""
+    name = encoding()
+    if is_utf8(name):
+        return sign
+    try:
+        sign.encode(name)
+    except (UnicodeError, LookupError):
+        return otherwise
+    return sign
+
+
+def ellipsis() -> str:
+    return drawn("…", "~")
+
+
 def shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
-
-
-def age(moment: float | None, now: float) -> str:
-    if moment is None:
-        return "-"
-    seconds = max(0, int(now - moment))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
+    return cells.shorten(text, width, ellipsis())
 
 
 def tilde(path: str | None, home: str | None = None) -> str:
@@ -128,26 +173,37 @@ def tilde(path: str | None, home: str | None = None) -> str:
     return plain(path) or "-"
 
 
-def short_ids(ids: Sequence[str], least: int = 8) -> dict[str, str]:
-    """Each id cut to where it is still unique among these."""
+def short_ids(ids: Iterable[str], others: Iterable[str] = (), least: int = 8) -> dict[str, str]:
+    """Cut each id to the length at which it is unique among these and the others."""
     from itertools import pairwise
 
-    ordered = sorted(set(ids))
+    wanted = {*ids}
+    ordered = sorted(wanted.union(others))
     heads = [id[:least] for id in ordered]
     shared = {head for head, behind in pairwise(heads) if head == behind}
     found = {}
     for index, (id, head) in enumerate(zip(ordered, heads, strict=True)):
+        if id not in wanted:
+            continue
         size = least
-        if head in shared:  # only with its neighbours in this order can it have more in common
-            for neighbour in (*ordered[max(0, index - 1) : index], *ordered[index + 1 : index + 2]):
+        if head in shared or head.endswith("-"):  # only its neighbours in this order can share a longer beginning
+            around = (*ordered[max(0, index - 1) : index], *ordered[index + 1 : index + 2])
+            for neighbour in around:
                 while size < len(id) and neighbour.startswith(id[:size]):
                     size += 1
-        found[id] = id[:size].rstrip("-") if size < len(id) else id
+            bare = id[:size].rstrip("-") if size < len(id) else id
+            size = size if any(neighbour.startswith(bare) for neighbour in around) else len(bare)
+        found[id] = id[:size]
     return found
 
 
+def short(id: str) -> str:
+    """Return the beginning of an id that stands alone, if it is unique; else the whole id."""
+    return plain(id[:8] if is_random(id) else id)
+
+
 class Remembered(dict["str | None", str]):
-    """What a function makes of a text. Thousands of rows have the same few models and directories."""
+    """The results of a function by its argument: thousands of rows have the same few models and directories."""
 
     def __init__(self, function: Callable[[str | None], str]) -> None:
         super().__init__()
@@ -159,12 +215,24 @@ class Remembered(dict["str | None", str]):
 
 
 def width() -> int:
-    if os.environ.get("COLUMNS", "").isdigit():
-        return int(os.environ["COLUMNS"])
+    """Return how many columns a line may have."""
+    return known_width() or ANY_WIDTH
+
+
+def has_width() -> bool:
+    """Return whether lines must not be longer than `width`: not in a pipe or a file."""
+    return known_width() is not None
+
+
+def known_width() -> int | None:
+    """Return the width that COLUMNS gives, or that of the terminal; None if there is none."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and int(given[:9]) > 0:
+        return int(given[:9])
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
     except (OSError, ValueError):
-        return 160
+        return None
 
 
 def colourful() -> bool:
@@ -177,5 +245,5 @@ def coloured(text: str, status: str) -> str:
 
 
 def status_cell(session: Session) -> str:
-    """The word, with ? where it is inferred and + where the process is suspended."""
+    """Return the status, with ? if it is inferred and + if the process is suspended."""
     return session.status + ("?" if session.inferred else "") + ("+" if session.suspended else "")

@@ -1,16 +1,17 @@
-"""agentctl peek ID: the last messages of a session, and with -f what comes next, until it ends."""
+"""agentctl peek ID: show the last messages of a session, and with -f new ones until it ends."""
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 
-from agentctl.cli import output
-from agentctl.errors import AgentctlError, NotFound
+from agentctl.cli import ID_HELP, output
+from agentctl.errors import AgentctlError, NotFound, TruthUnavailable
 from agentctl.model import GONE, ProcessKey
-from agentctl.sessions import Scope, examine, one, open_store_of, query, store_of
-from agentctl.watching import ENDED, Watch
+from agentctl.query.resolve import resolve_session
+from agentctl.query.sessions import Scope, open_store_of, query, query_session, store_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,36 +19,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from agentctl.agents import Store
-    from agentctl.model import Message, Page, Session
+    from agentctl.agents.base import Store
+    from agentctl.model import Message, Page, Problem, Session
+    from agentctl.query.sessions import Look
 
 EPILOG = """\
-Reads from the end of the transcript: one of any size opens at once. -f goes on until the session ends, also when its
-process moves on to a new session (/clear) or its file is replaced.
+peek reads a transcript from its end, so a transcript of any size opens at
+once. -f follows the session until it ends, even if its process moves on to a
+new session (/clear) or its file is replaced.
 
 examples:
-  agentctl peek 3f2a                 the last 20 messages
-  agentctl peek 3f2a -n 3            the last 3
-  agentctl peek 3f2a -f              and what comes
-  agentctl peek 3f2a --json          {"schema": 1, "session": {...}, "messages": [...]}; with -f one message a line
+  agentctl peek 3f2a           the last 20 messages
+  agentctl peek 3f2a -n 3      the last 3
+  agentctl peek 3f2a -f        the last 20, then new ones
+  agentctl peek 3f2a --json    with -f: one message per line
+      {"schema": 1, "session": {...}, "messages": [...]}
 """
-JUDGE_EVERY = 1.0  # seconds, at most, while files change; the end of its process is looked at at once
+JUDGE_EVERY = 1.0  # seconds between two judgements while files change; the end of its process is judged at once
 RESULT_LINES = 4
 NAMES = {"user": "you", "assistant": "agent", "tool": "tool", "result": "", "note": "note"}
 COLOURS = {"user": "running", "assistant": "idle", "tool": "unknown", "result": "done", "note": "waiting"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="a session id, or a unique beginning of one")
-    parser.add_argument("-n", type=int, default=20, metavar="N", help="how many messages (default 20)")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the session ends")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument("-n", type=int, default=20, metavar="N", help="how many messages (default: 20)")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the session until it ends")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
     if not args.follow:
-        gc.disable()  # over before its rubbish matters
-    found = examine(args.id, every_launch=False)
+        gc.disable()  # short-lived: garbage collection would only cost time
+    found = resolve_session(args.id, os.environ, related_launches_only=True)
     session = found.answer.sessions[0]
     store = open_store_of(session) if args.follow else store_of(found)
     page = read(session, store.messages, max(0, args.n))
@@ -55,12 +59,18 @@ def run(args: Namespace) -> int:
         messages = [message_json(message) for message in page.messages]
         output.print_json({"session": output.session_json(session), "messages": messages})
         return 0
-    if not page.messages and not args.follow:
-        print(f"no messages yet in {output.plain(session.id)}", file=sys.stderr)
+    if not page.messages and not args.follow and args.n > 0:
+        print(output.in_what_was_read(f"no messages of {output.plain(session.id)}", about(found)), file=sys.stderr)
     show(page, args.json)
     if args.follow:
         follow(session, store, page.cursor, args.json)
     return 0
+
+
+def about(look: Look) -> list[Problem]:
+    """Return what could not be read and may hold messages of the session: its transcript, or a part of its store."""
+    (session,) = look.answer.sessions
+    return [problem for problem in look.answer.problems if problem.agent == session.agent]
 
 
 def read(session: Session, messages: Callable[[str, Any], Page], place: object) -> Page:
@@ -68,12 +78,14 @@ def read(session: Session, messages: Callable[[str, Any], Page], place: object) 
         return messages(session.id, place)
     except OSError as error:
         where = error.filename or session.path or session.store
-        raise AgentctlError(f"{where}: {error.strerror or error}; `agentctl why {session.id}` has more") from error
+        raise AgentctlError(f"{where}: {error.strerror or error}; `agentctl why {session.id}` shows more") from error
 
 
 def follow(session: Session, store: Store, cursor: object, as_json: bool) -> None:
-    """Show what is added. A session is over when its process is gone and nothing more came; one whose process went
-    on to another session is followed there."""
+    """Show new messages until the process of the session is gone and nothing more comes. If the process moved on to
+    another session, follow that one."""
+    from agentctl.kernel.watch import ENDED, Watch
+
     judged = 0.0
     with Watch() as watch:
         while True:
@@ -81,7 +93,7 @@ def follow(session: Session, store: Store, cursor: object, as_json: bool) -> Non
             new = watch.cover((key for key in keys if key), store.watched(session.id))
             page = read(session, store.messages_after, cursor)
             if page.restarted:
-                print("the transcript was replaced: from its beginning", file=sys.stderr)
+                print("the transcript was replaced; showing it from its beginning", file=sys.stderr)
             show(page, as_json)
             cursor = page.cursor
             if page.messages:
@@ -94,7 +106,7 @@ def follow(session: Session, store: Store, cursor: object, as_json: bool) -> Non
                     if moved is None:
                         print(f"ended: {now.status if now else 'its record is gone'}", file=sys.stderr)
                         return
-                    print(f"goes on as {output.plain(moved.id)}", file=sys.stderr)
+                    print(f"the process moved on to session {output.plain(moved.id)}", file=sys.stderr)
                     session, store, cursor = moved, open_store_of(moved), None
                     continue
                 session = now
@@ -103,18 +115,22 @@ def follow(session: Session, store: Store, cursor: object, as_json: bool) -> Non
 
 
 def again(session: Session) -> Session | None:
+    """Judge the session again. None: its record is gone. If it cannot be looked for now, it is as it was."""
     try:
-        return one(session.id, tokens=False).sessions[0]
+        return query_session(session.id, tokens=False).sessions[0]
     except NotFound:
         return None
+    except TruthUnavailable:
+        return session
 
 
 def successor(session: Session) -> Session | None:
-    """The session that the same process is on now."""
+    """Return the session that the same process is on now."""
     if session.process_key is None:
         return None
     alive = query(Scope(agents=(session.agent,))).sessions
-    return next((one for one in alive if one.process_key == session.process_key and one.id != session.id), None)
+    others = (other for other in alive if other.id != session.id)
+    return next((other for other in others if other.process_key == session.process_key), None)
 
 
 def show(page: Page, as_json: bool) -> None:
@@ -122,7 +138,7 @@ def show(page: Page, as_json: bool) -> None:
         if as_json:
             import json
 
-            text = json.dumps(message_json(message), ensure_ascii=False)
+            text = json.dumps(message_json(message), ensure_ascii=not output.is_utf8(output.encoding()))
             print(text.encode("utf-8", "backslashreplace").decode())
         else:
             print(line_of(message))
@@ -134,12 +150,12 @@ def message_json(message: Message) -> dict[str, object]:
 
 
 def line_of(message: Message) -> str:
-    """Time, who, and the text with its further lines indented; the output of tools in brief."""
+    """Return time, speaker and text, with more lines indented; the output of tools is shortened."""
     when = output.clock(message.at) or " " * 8
     lines = [output.plain(line) for line in message.text.split("\n")]
     if message.role == "result" and len(lines) > RESULT_LINES:
-        lines = [*lines[:RESULT_LINES], f"… {len(lines) - RESULT_LINES} more lines"]
+        lines = [*lines[:RESULT_LINES], f"{output.drawn('…', '...')} {len(lines) - RESULT_LINES} more lines"]
     if message.role == "result":
-        lines[0] = ("✗ " if message.failed else "→ ") + lines[0]
+        lines[0] = (output.drawn("✗ ", "! ") if message.failed else output.drawn("→ ", "> ")) + lines[0]
     who = output.coloured(f"{NAMES.get(message.role, message.role):<6}", COLOURS.get(message.role, ""))
     return f"{when}  {who} " + ("\n" + " " * 17).join(lines)

@@ -1,4 +1,4 @@
-"""agentctl prune: remove now what would go by itself, and say what stays and why."""
+"""agentctl prune: remove expired launches and locks now, and say what stays and why."""
 
 from __future__ import annotations
 
@@ -6,36 +6,48 @@ import os
 import sys
 import time
 
-from agentctl import launches, locks, processes, retention
 from agentctl.cli import output
 from agentctl.cli.lock import as_json
+from agentctl.kernel import processes
+from agentctl.launches import records, retention
+from agentctl.workspace import locks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator, Sequence
+
+    from agentctl.launches.retention import Swept
+    from agentctl.workspace.occupancy import Lock
 
 EPILOG = """\
-What agentctl keeps of a launch goes by itself some days after its last process: a few at a time, with whatever command
-runs next. This does all of it now. Nothing of a launch that lives is touched, and no file of any agent, ever. In
-~/.config/agentctl/config.toml: retention = "7d", output_limit = "100M" (of longer outputs the middle goes).
+agentctl removes what it keeps about a launch some days after the last process
+of that launch has ended: a few launches at a time, whenever you run a command.
+prune removes everything that is due now. It touches nothing of a launch that is
+alive, and never a file of an agent. To change how much agentctl keeps, set
+these in ~/.config/agentctl/config.toml:
+
+  retention = "7d"
+  output_limit = "100M"     longer output is truncated in the middle
 
 examples:
-  agentctl prune --dry-run               what would go
-  agentctl prune --json                  {"schema": 1, "removed": [...], "trimmed": [...], "locks": [...], ...}
+  agentctl prune --dry-run    what prune would remove
+  agentctl prune --json
+      {"schema": 1, "removed": [...], "trimmed": [...], "locks": [...], ...}
 """
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="remove nothing")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("--dry-run", action="store_true", help="remove nothing, show what would be removed")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
     now = time.time()
-    table = processes.snapshot({launches.MARKER})
+    table = processes.snapshot({records.MARKER})
     swept = retention.sweep_as_configured(os.environ, table, now, sys.maxsize, dry_run=args.dry_run)
     expired = locks.sweep(os.environ, now, dry_run=args.dry_run)
-    problems = [*launches.read_all(os.environ)[1], *locks.stored(os.environ)[1]]
+    problems = [*records.read_all(os.environ)[1], *locks.stored(os.environ)[1]]
     if args.json:
         output.print_json(
             {
@@ -48,16 +60,29 @@ def run(args: Namespace) -> int:
             }
         )
         return 0
-    would = "would be " if args.dry_run else ""
-    for id in swept.removed:
-        print(f"launch {id}: {would}removed")
-    for id in swept.trimmed:
-        print(f"launch {id}: {would}cut in the middle of its output")
-    for lock in expired:
-        print(f"lock of {output.tilde(lock.directory)} by {output.plain(lock.by)}: expired, {would}removed")
-    for id, why in swept.kept:
-        print(f"launch {id}: stays: {output.plain(why)}")
+    for line in (each if args.dry_run else in_brief)(swept, expired):
+        print(line)
     if not (swept.removed or swept.trimmed or expired or swept.kept or problems):
-        print("nothing to remove, and nothing kept", file=sys.stderr)
+        print("nothing to remove", file=sys.stderr)
     output.warn(problems)
     return 0
+
+
+def each(swept: Swept, expired: Sequence[Lock]) -> Iterator[str]:
+    """Yield a line for each thing that would go or stay."""
+    yield from (f"launch {id}: would be removed" for id in swept.removed)
+    yield from (f"launch {id}: would be truncated in the middle of its output" for id in swept.trimmed)
+    for lock in expired:
+        yield f"lock of {output.tilde(lock.directory)} by {output.plain(lock.by)}: expired, would be removed"
+    yield from (f"launch {id}: kept: {output.plain(why)}" for id, why in swept.kept)
+
+
+def in_brief(swept: Swept, expired: Sequence[Lock]) -> Iterator[str]:
+    """Yield how many things went and stay. `--dry-run` names those that stay, and why."""
+    counts = [
+        (len(swept.removed), "launch", "launches", "removed"),
+        (len(swept.trimmed), "output", "outputs", "truncated in the middle"),
+        (len(expired), "expired lock", "expired locks", "removed"),
+        (len(swept.kept), "launch", "launches", "kept; --dry-run says why"),
+    ]
+    yield from (f"{count} {one if count == 1 else many} {what}" for count, one, many, what in counts if count)

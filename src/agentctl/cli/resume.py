@@ -1,24 +1,31 @@
-"""agentctl resume ID MESSAGE: go on with a session that has ended, in its own directory, under its own id."""
+"""agentctl resume ID MESSAGE: continue a session that has ended, in its own directory, under its own id."""
 
 from __future__ import annotations
 
 import os
 
-from agentctl.cli import starting
+from agentctl.cli import ID_HELP, launch_options
 from agentctl.errors import AgentctlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
-    from agentctl.control import Request
+    from agentctl.launch.start import Request
     from agentctl.model import Session
 
 TAKES_FLAGS = True
 EPILOG = """\
-The agent's own way to go on: same session, same directory, the model and the rules that it had, unless told otherwise.
-A session that is alive is not resumed: two processes on one session mix their turns. Stop it first.
-With --interactive its screen is opened in a tmux session of its own, with MESSAGE or without it.
+resume continues a session in the agent's own way: the same session, in the
+same directory, with the model and the permissions that it had, unless you give
+others. agentctl does not resume a session that is alive, because two processes
+on one session would mix their turns. Stop it first. The same holds if a screen
+may have it open and nothing tells: then `list` shows done?, `why` names the
+process, and --even-if-open resumes it all the same (--force does not).
+
+With --interactive, resume opens the session's screen in its own tmux session;
+MESSAGE is then optional.
 
 examples:
   agentctl resume 3f2a 'Now write the tests.'
@@ -29,48 +36,49 @@ examples:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="a session id, or a unique beginning of one")
-    parser.add_argument("message", nargs="?", metavar="MESSAGE", help="what it is told (- = from stdin)")
-    starting.add_prompt_arguments(parser)
-    starting.add_screen_argument(parser)
-    parser.add_argument("--group", metavar="NAME", help="a name for what belongs together (default: the one it had)")
-    starting.add_run_arguments(parser)
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument("message", nargs="?", metavar="MESSAGE", help="its next prompt (- = read stdin)")
+    launch_options.add_prompt_arguments(parser)
+    launch_options.add_screen_argument(parser)
+    parser.add_argument(
+        "--even-if-open", action="store_true", help="resume it even if a screen may have it open (`list` shows done?)"
+    )
+    parser.add_argument("--group", metavar="NAME", help="the group it belongs to (default: the one it had)")
+    launch_options.add_run_arguments(parser)
 
 
 def run(args: Namespace) -> int:
-    from agentctl import control
+    from agentctl.launch import group as groups
+    from agentctl.launch import start
 
     env = dict(os.environ)
 
-    def resume() -> Session:
-        return control.resume(args.id, lambda found: request_for(args, found), env, starting.tell)
+    def resume(known: Callable[[Session], None]) -> Session:
+        order = start.prepare_resume(args.id, lambda session: request_for(args, session), env)
+        return groups.launch_one(order, env, launch_options.tell, known)
 
-    return starting.answered(resume, args, "resumed")
+    return launch_options.answered(resume, args, "resumed")
 
 
 def request_for(args: Namespace, session: Session) -> Request:
-    from agentctl import control
+    from agentctl.launch import start
 
     cwd = session.cwd
     if cwd is None or not os.path.isdir(cwd):
         raise AgentctlError(
-            f"{session.id}: its directory {cwd or '(not known)'} is not there; make it again, then resume"
+            f"{session.id}: its directory {cwd or '(unknown)'} does not exist; make it again, then resume"
         )
-    return control.Request(
+    return start.Request(
         agent=session.agent,
-        prompt=starting.prompt_of(args, args.message, cwd),
+        prompt=launch_options.prompt_of(args, args.message, cwd),
         cwd=cwd,
-        env=starting.environment_of(args, session.agent),
+        env=launch_options.environment_of(args, session.agent),
         model=args.model,
         permissions=args.permissions,
         flags=tuple(args.flags),
         group=args.group or session.group,
         slot=None if args.group else session.slot,
-        spec=os.path.abspath(args.spec) if args.spec else None,
-        hooks=starting.hooks_of(args),
-        time_limit=starting.span("--timeout", args.timeout) if args.timeout else None,
-        id_patience=starting.span("--id-timeout", args.id_timeout),
-        force=args.force,
         session=session,
-        interactive=args.interactive,
+        even_if_open=args.even_if_open,
+        **launch_options.run_options(args),
     )

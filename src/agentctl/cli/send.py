@@ -1,11 +1,11 @@
-"""agentctl send ID TEXT: give a live session its next prompt, and prove that it has it."""
+"""agentctl send ID TEXT: give a live session its next prompt, and prove that it arrived."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from agentctl.cli import output
+from agentctl.cli import ID_HELP, output
 from agentctl.errors import UsageError
 
 TYPE_CHECKING = False
@@ -13,13 +13,23 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 EPILOG = """\
-ID is a session id, any unique beginning of one, or the id of a launch. The session has to be idle: one that works or
-asks a person something is never spoken to, and there is no --force. It goes by the agent's own way where it has one
-(its daemon, its interface); else by its terminal in tmux, and only where the link is exact and nothing is inferred.
-The text is pasted there as one piece, lines and all, and Enter is pressed once the screen shows it. A text that begins
-with /, ! or # is a command to most screens, and is refused there without --raw. Control characters are refused.
+The session must be idle: agentctl never sends anything to a session that works
+or that asks a person something, and there is no --force. If the session has
+ended, use `agentctl resume`.
 
-exit codes: 0 its store has it, or it works on it; 4 refused, nothing was sent; 5 whether it arrived is not known.
+agentctl uses the agent's own way to send a prompt if it has one (its daemon or
+its HTTP interface). Otherwise it uses the session's terminal in tmux, but only
+if the link between process and session is exact, the agent alone reads that
+terminal, and its input line is empty and in prompt mode: agentctl types nothing
+onto a draft, into a shell or into an editor. It pastes the text, line breaks
+included, and presses Enter once the text stands in the input line, and nothing
+else; a text of several lines only after its beginning has shown that the agent
+takes line breaks as a part of a paste. Most screens take a text that begins
+with /, ! or # as a command, so send refuses it there without --raw. It refuses
+control characters.
+
+exit codes: 0 the session has the text, or works on it; 4 refused, nothing was
+sent; 5 agentctl cannot tell whether it arrived.
 
 examples:
   agentctl send 3f2a 'Now run the tests.'
@@ -31,27 +41,32 @@ examples:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="a session id, a unique beginning of one, or a launch id")
-    parser.add_argument("text", metavar="TEXT", help="what it is told (- = from stdin)")
-    parser.add_argument("--raw", action="store_true", help="also a text that its screen may take for a command")
-    parser.add_argument("--timeout", metavar="TIME", default="15s", help="for the proof (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument("text", metavar="TEXT", help="its next prompt (- = read stdin)")
+    parser.add_argument("--raw", action="store_true", help="send it even if the screen may take it for a command")
+    parser.add_argument(
+        "--timeout",
+        metavar="TIME",
+        default="15s",
+        help="how long to wait until the text arrives (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
-    from agentctl import sending
-    from agentctl.cli.starting import span, tell
+    from agentctl import send
+    from agentctl.cli.launch_options import span, tell
 
     text = from_stdin() if args.text == "-" else args.text
-    sent = sending.send(args.id, text, os.environ, raw=args.raw, patience=span("--timeout", args.timeout))
+    sent = send.send(args.id, text, os.environ, raw=args.raw, patience=span("--timeout", args.timeout))
     session = sent.session
     if sent.joined:
-        tell("it arrived together with something that stood in the input before")
+        tell("its store has the text as a part of a longer prompt")
     if args.json:
-        told = {"id": session.id, "by": sent.by, "through": sent.through, "joined": sent.joined}
-        output.print_json({"sent": told, "session": output.session_json(session)})
+        sent_json = {"id": session.id, "by": sent.by, "through": sent.through, "joined": sent.joined}
+        output.print_json({"sent": sent_json, "session": output.session_json(session)})
     else:
-        print(f"{session.id} has it, through {output.plain(sent.through)}: {session.status}")
+        print(f"{session.id} got it through {output.plain(sent.through)}; it is {session.status}")
     return 0
 
 
@@ -59,4 +74,4 @@ def from_stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"stdin is not UTF-8 (byte {error.start}); make it so") from error
+        raise UsageError(f"stdin is not UTF-8 (byte {error.start}); convert it first") from error

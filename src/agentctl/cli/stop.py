@@ -4,61 +4,72 @@ from __future__ import annotations
 
 import sys
 
-from agentctl import cli, stopping
+from agentctl import cli, durations
 from agentctl.cli import output
 from agentctl.errors import AgentctlError, UsageError
+from agentctl.stop import stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator
 
-    from agentctl.stopping import Outcome
+    from agentctl.stop.stop import Outcome
 
 EPILOG = """\
-ID is a session id, any unique beginning of one, or the id of a launch that has no session yet.
-
-Only processes whose identity is proved are signalled: the session's own, and what descends from it. Sessions and
-daemons that run inside of it are named and left. A session inside an agent's own daemon loses its turn; the daemon is
-never signalled. An inferred link (`list` shows ?) needs --force. Where there is no pidfd (macOS) the identity is proved
-right before each signal, and the instant between is not covered.
+agentctl first ends the agent in its own way, and sends SIGKILL after --grace.
+It signals only processes whose identity it has proved: those of the session,
+and their descendants. If other sessions or daemons run below them, agentctl
+names them and leaves them alone. If an agent's own daemon runs the session,
+agentctl ends the turn and never signals the daemon: the session stays open
+(exit code 1), and --screen ends the screen that shows it, if one is proved to.
+stop refuses what this command runs in: its own session, and whoever launched
+it. If the link between session and process is inferred (`list` shows ?), stop
+needs --force. Without pidfds (macOS) agentctl proves the identity right before
+each signal; it cannot cover the instant between the two.
 
 examples:
-  agentctl stop 3f2a                     its agent's own way first, SIGKILL after 10 s
-  agentctl stop 3f2a 77b0 --grace 1m     two of them, with more time
-  agentctl stop --group night            every live session of a group
-  agentctl stop 3f2a --tree              also the sessions inside of it, and what its launch left behind
-  agentctl stop 3f2a --json              {"schema": 1, "stopped": [{"id", "outcome", "ended", "left", ...}]}
+  agentctl stop 3f2a
+  agentctl stop 3f2a 77b0 --grace 1m    two sessions, with more time
+  agentctl stop --group night           every live session of a group
+  agentctl stop 3f2a --tree             also the sessions below it, and what its
+                                        launch left behind
+  agentctl stop 3f2a --json
+      {"schema": 1, "stopped": [{"id", "outcome", "ended", "left", ...}]}
 
-exit code: 0 only if it is true of all of them; of several the highest.
+exit code: 0 only if all of them are stopped; otherwise the highest exit code
+of any of them.
 """
-UNITS = {"s": 1, "m": 60, "h": 3600}
+LONGEST_GRACE = 24 * 60 * 60.0  # seconds
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", nargs="*", help="a session id, a unique beginning of one, or a launch id")
+    parser.add_argument("id", metavar="ID", nargs="*", help=cli.ID_HELP)
     parser.add_argument("--group", metavar="G", help="every live session of this group")
-    parser.add_argument("--grace", metavar="TIME", default="10s", help="how long it may take before SIGKILL: 10s, 2m")
-    parser.add_argument("--force", action="store_true", help="also where which process it is in is only inferred")
-    parser.add_argument("--tree", action="store_true", help="also the sessions inside, and what its launch left behind")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument(
+        "--grace", metavar="TIME", default="10s", help="send SIGKILL after this time (default: %(default)s)"
+    )
+    parser.add_argument("--force", action="store_true", help="stop it even if its process was only inferred")
+    parser.add_argument("--tree", action="store_true", help="also sessions below it, and what its launch left behind")
+    parser.add_argument("--screen", action="store_true", help="end the screen of a session that a daemon keeps open")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
     if not args.id and args.group is None:
-        raise UsageError("which session? `agentctl list` shows the ids; or name a group with --group")
-    options = stopping.Options(duration(args.grace), args.force, args.tree)
-    asked = list(dict.fromkeys(args.id))
+        raise UsageError("which session? Give an id, or --group NAME; `agentctl list` shows the ids")
+    options = stop.Options(grace_of(args.grace), args.force, args.tree, args.screen)
+    asked = [stop.Asked(id) for id in dict.fromkeys(args.id)]
     if args.group is not None:
-        found = [one for one in stopping.members(args.group) if one not in asked]
-        if not found:
-            print(f"nothing of group {args.group!r} is alive", file=sys.stderr)
-        asked += found
+        members = [one for one in stop.members(args.group, cli.complain) if one.text not in args.id]
+        if not members:
+            print(f"no session of group {args.group!r} is alive", file=sys.stderr)
+        asked += members
     codes, shown = [0], []
     for outcome in outcomes(asked, options):
         codes.append(outcome.exit_code)
         shown.append(outcome_json(outcome))
-        if outcome.outcome == stopping.ERROR:
+        if outcome.outcome == stop.ERROR:
             print(f"agentctl: {cli.shown(outcome.said)}", file=sys.stderr)
         elif not args.json:
             print(line(outcome), flush=True)
@@ -67,49 +78,60 @@ def run(args: Namespace) -> int:
     return max(codes)
 
 
-def outcomes(asked: list[str], options: stopping.Options) -> Iterator[Outcome]:
+def outcomes(asked: list[stop.Asked], options: stop.Options) -> Iterator[Outcome]:
     """One after the other: an error of one keeps nobody from the others."""
     for one in asked:
         try:
-            yield from stopping.stop(one, options)
+            yield from stop.stop(one, options, tell=cli.complain)
         except AgentctlError as error:
             if len(asked) == 1:
                 raise
-            yield stopping.failed(one, None, error)
+            yield stop.failed(one.text, None, error)
 
 
-def duration(text: str) -> float:
-    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
-    try:
-        seconds = float(number) * UNITS[unit]
-    except ValueError:
-        seconds = -1.0
-    if not 0.0 <= seconds <= 86400.0:
-        raise UsageError(f"{text!r} is no length of time: use a number and s, m or h, such as 10s, at most a day")
+def grace_of(text: str) -> float:
+    seconds = durations.seconds(text)
+    if seconds > LONGEST_GRACE:
+        raise UsageError(f"--grace {text}: too long; give at most one day, such as 10s")
     return seconds
 
 
 def line(outcome: Outcome) -> str:
     name = outcome.id or (f"launch {outcome.launch_id}" if outcome.launch_id else "?")
-    words = {stopping.STOPPED: "stopped", stopping.OVER: "gone already", stopping.NOT_STOPPED: "NOT stopped"}
+    words = {
+        stop.STOPPED: "stopped",
+        stop.OVER: "gone already",
+        stop.OPEN: "stays open",
+        stop.NOT_STOPPED: "NOT stopped",
+    }
+    parts = [*agents_ended(outcome), *others_ended(outcome), output.plain(outcome.said), *still_there(outcome)]
+    what = "; ".join(filter(None, parts)) or "there was nothing to do"
+    return f"{output.plain(name)} {words[outcome.outcome]}: {what}"
+
+
+def agents_ended(outcome: Outcome) -> list[str]:
+    """How the processes of the agent ended, and how long that took."""
+    agents = [process for process in outcome.ended if process.part == "agent"]
     parts = []
-    agents = [one for one in outcome.ended if one.part == "agent"]
-    for how in dict.fromkeys(one.how for one in agents):
-        pids = ", ".join(str(one.pid) for one in agents if one.how == how)
+    for how in dict.fromkeys(process.how for process in agents):
+        pids = ", ".join(str(process.pid) for process in agents if process.how == how)
         parts.append(f"pid {pids} ended by {how}")
     if parts and outcome.seconds is not None:
         parts[-1] += f" in {outcome.seconds:.1f} s"
-    for part in ("wrapper", "tool"):
-        if count := sum(one.part == part for one in outcome.ended):
-            parts.append(f"{count} {part} process{'es' if count > 1 else ''} ended")
-    if outcome.said:
-        parts.append(output.plain(outcome.said))
-    if outcome.living:
-        living = (f"pid {one.pid} ({output.plain(one.comm)}): {output.plain(one.why)}" for one in outcome.living)
-        parts.append(f"still alive: {', '.join(living)}")
-    if outcome.left:
-        parts.append("left: " + ", ".join(f"pid {one.key.pid}, {output.plain(one.what)}" for one in outcome.left))
-    return f"{output.plain(name)} {words[outcome.outcome]}: {'; '.join(parts) or 'nothing was to be done'}"
+    return parts
+
+
+def others_ended(outcome: Outcome) -> list[str]:
+    counts = {part: sum(process.part == part for process in outcome.ended) for part in ("wrapper", "tool")}
+    return [f"{count} {part} process{'es' if count > 1 else ''} ended" for part, count in counts.items() if count]
+
+
+def still_there(outcome: Outcome) -> list[str]:
+    """The processes that did not end, and those that were left alone."""
+    living = [f"pid {one.pid} ({output.plain(one.comm)}): {output.plain(one.why)}" for one in outcome.living]
+    left = [f"pid {process.key.pid}, {output.plain(process.what)}" for process in outcome.left]
+    names = {"still alive": living, "left": left}
+    return [f"{name}: {', '.join(processes)}" for name, processes in names.items() if processes]
 
 
 def outcome_json(outcome: Outcome) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""agentctl usage: the tokens and the cost of all sessions, each token once."""
+"""agentctl usage: count the tokens and the cost of all sessions, each token once."""
 
 from __future__ import annotations
 
@@ -8,37 +8,47 @@ import time
 
 from agentctl import config
 from agentctl.agents import chosen, load_all
-from agentctl.cli import output
-from agentctl.cli.durations import seconds
+from agentctl.agents.base import is_random
+from agentctl.agents.guard import despite_faults
+from agentctl.cli import format, output
+from agentctl.cli.cells import columns_of
+from agentctl.durations import seconds
 from agentctl.errors import UsageError
-from agentctl.spending import Question, spent
-from agentctl.usage import BY, Price, Row, bar, human, money
+from agentctl.usage.query import Question, spent
+from agentctl.usage.report import BY, Price, Row, bar, human, money
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 EPILOG = """\
-Each token once: lines that repeat a call, copies in forks and resumed sessions, running totals are not counted again; a
-sub-agent has its own row by session, and is a part of its parent in the number of sessions. TOTAL has every token once;
-the other columns are as the agent records them (some count the cache among the input, or reasoning among the output).
+agentctl counts each token once. It does not count again: lines that repeat a
+call, copies in forks and resumed sessions, running totals. With --by session a
+sub-agent has its own row; the SESSIONS column counts it as part of its parent.
+TOTAL has every token once; the other columns are as the agent records them
+(some agents count the cache as input, or reasoning as output).
 
-Days are in your local time zone (TZ). TIME is an age (90m, 12h, 7d, 4w; to the quarter of an hour) or a date
-(2026-11-01: its first moment for --since, its last for --until).
+TIME is an age (90m, 12h, 7d, 4w; exact to a quarter of an hour) or a date
+(2026-11-01: --since begins at its first moment, --until ends at its last).
+Days are in your local time zone (TZ).
 
-The cost is what the agents themselves have recorded. Where they have not, it is estimated from the prices in your
-configuration, and marked with ~; there is no list of prices in agentctl, because they change. + is for cost that is not
-known. [prices."model-*"] takes input, output, cache_read and cache_write, in US dollars for a million tokens.
+COST is what the agents recorded. For agents that record none, agentctl
+estimates it from the prices in your configuration, and marks it with ~.
+agentctl has no price list of its own, because prices change. + means that the
+cost of some tokens is unknown. In the configuration, [prices."model-*"] takes
+input, output, cache_read and cache_write, in US dollars per million tokens.
 
 examples:
-  agentctl usage                          the last 30 days
+  agentctl usage                      the last 30 days
   agentctl usage --by model --since all
   agentctl usage --by session --since 12h
-  agentctl usage --by group --json        {"schema": 1, "by": "group", "rows": [...], "total": {...}, "problems": [...]}
+  agentctl usage --by group --json
+      {"schema": 1, "by": "group", "rows": [...], "total": {...},
+       "problems": [...]}
 """
 DAY = 24 * 60 * 60
 DEFAULT_DAYS = 30
-PROGRESS_AFTER = 1.0
+MEGABYTE = 10**6
 LEAST_BAR, MOST_BAR = 6, 40
 NAMES = {
     "project": "DIRECTORY",
@@ -49,16 +59,16 @@ NAMES = {
     "model": "MODEL",
 }
 NUMBERS = ("TOTAL", "INPUT", "OUTPUT", "CACHE-R", "CACHE-W", "COST", "SESSIONS")
-DISPENSABLE = ("CACHE-W", "CACHE-R", "SESSIONS", "INPUT", "OUTPUT")  # where the terminal is narrow, in this order
+DISPENSABLE = ("CACHE-W", "CACHE-R", "SESSIONS", "INPUT", "OUTPUT")  # left out on a narrow terminal, in this order
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--by", choices=BY, default="day", help="what a row is (default: day)")
+    parser.add_argument("--by", choices=BY, default="day", help="what each row stands for (default: day)")
     parser.add_argument("--since", metavar="TIME", help="an age, a date, or all (default: 30 days)")
     parser.add_argument("--until", metavar="TIME", help="an age or a date (default: now)")
     parser.add_argument("--agent", action="append", metavar="A", help="only this agent (repeat for more)")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--strict", action="store_true", help="exit 5 if anything could not be read")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--strict", action="store_true", help="exit with 5 if anything could not be read")
 
 
 def run(args: Namespace) -> int:
@@ -69,15 +79,20 @@ def run(args: Namespace) -> int:
     until = None if args.until is None else moment(args.until, now, "--until")
     prices = [Price(pattern, **values) for pattern, values in config.prices(os.environ)]
     agents = load_all(chosen(args.agent or None))
-    progress = Progress()
-    found = spent(Question(args.by, since, until), agents, prices, os.environ, progress.tell)
-    progress.end()
+    question = Question(args.by, since, until)
+    with format.Progress("MB counted", MEGABYTE) as progress:
+        found = despite_faults(agents, lambda sound: spent(question, sound, prices, os.environ, progress))
     if args.json:
         rows = [row_json(row) for row in found.rows]
         problems = [output.problem_json(problem) for problem in found.problems]
         output.print_json({"by": args.by, "rows": rows, "total": row_json(found.total), "problems": problems})
     else:
-        show(list(found.rows), found.total, args.by)
+        if found.rows:
+            show(list(found.rows), found.total, args.by)
+        else:
+            hint = "; `agentctl usage --since all` shows all of them" if args.since != "all" else ""
+            nothing = "no tokens were used in this time" if args.since != "all" or args.until else "no tokens were used"
+            print(output.in_what_was_read(nothing, found.problems, hint), file=sys.stderr)
         output.warn(found.problems)
     return 5 if args.strict and found.problems else 0
 
@@ -86,22 +101,22 @@ def run(args: Namespace) -> int:
 
 
 def first_day(now: float) -> float:
-    """The beginning of the day that begins the last 30, today among them."""
+    """Return the beginning of the first of the last 30 days; today is the last of them."""
     year, month, day, *_ = time.localtime(now)
     return time.mktime((year, month, day - DEFAULT_DAYS + 1, 0, 0, 0, 0, 0, -1))
 
 
 def moment(text: str, now: float, option: str) -> float:
-    """An age, or a date as a local day."""
+    """Return the time that an age or a date (a local day) means."""
     if text.count("-") == 2:
         try:
             year, month, day = (int(part) for part in text.split("-"))
-            time.strptime(f"{year:04}-{month:02}-{day:02}", "%Y-%m-%d")  # is there such a day?
+            time.strptime(f"{year:04}-{month:02}-{day:02}", "%Y-%m-%d")  # raises ValueError if there is no such day
             return time.mktime((year, month, day + (option == "--until"), 0, 0, 0, 0, 0, -1))
         except (ValueError, OverflowError) as error:
-            raise UsageError(f"{option} {text}: no such day; write it as 2026-11-01") from error
+            raise UsageError(f"{option} {text}: no such day; write a date like 2026-11-01") from error
     if text.isdigit():
-        raise UsageError(f"{option} {text}: of what? Use s, m, h, d or w, such as {text}h, or a date as 2026-11-01")
+        raise UsageError(f"{option} {text}: no unit; use s, m, h, d or w, such as {text}h, or a date like 2026-11-01")
     return now - seconds(text)
 
 
@@ -125,59 +140,44 @@ def row_json(row: Row) -> dict[str, object]:
 # For people
 
 
-class Progress:
-    """On stderr, if somebody sits there, and not before a second has passed."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-        self._shown = False
-
-    def tell(self, done: int, whole: int) -> None:
-        if sys.stderr.isatty() and time.monotonic() - self._since >= PROGRESS_AFTER:
-            print(f"\rcounting: {done / 1e6:.0f} of {whole / 1e6:.0f} MB ", end="", file=sys.stderr, flush=True)
-            self._shown = True
-
-    def end(self) -> None:
-        if self._shown:
-            print("\r\x1b[K" if os.environ.get("TERM") != "dumb" else "", end="\n", file=sys.stderr, flush=True)
-
-
 def show(rows: list[Row], total: Row, by: str) -> None:
-    if not rows:
-        print("nothing was spent in this time; `agentctl usage --since all` shows all of it", file=sys.stderr)
-        return
-    names = heads(rows, by)
-    lines = [cells(row) for row in rows]
-    last = cells(total)
-    columns = [name for name in NUMBERS if (by, name) != ("session", "SESSIONS")]
-    widths = {name: max(len(name), *(len(line[name]) for line in (*lines, last))) for name in columns}
-    most = max(len(NAMES[by]), len("total"), *map(len, names))
+    names = [NAMES[by], *heads(rows, by), "total"]
+    lines = [cells(row) for row in (*rows, total)]
+    numbers = [name for name in NUMBERS if (by, name) != ("session", "SESSIONS")]
+    widths = {name: max(len(name), *(len(line[name]) for line in lines)) for name in numbers}
+    names_width, numbers, room = fitted(max(map(columns_of, names)), widths, output.width())
+    highest = max(row.total for row in rows)
+    head, *names = [output.shorten(name, names_width) for name in names]
+    columns = {head: names, **{name: [line[name] for line in lines] for name in numbers}}
+    bars = [*(bar(row.total, highest, room) for row in rows), ""]
+    format.table({**columns, "": bars}, right=numbers)
+
+
+def fitted(names_width: int, widths: dict[str, int], terminal: int) -> tuple[int, list[str], int]:
+    """The width of the first column, the columns of numbers that fit beside it, and the width of the longest bar."""
+    numbers = list(widths)
 
     def left() -> int:
-        return output.width() - most - sum(widths[name] + 2 for name in columns) - 2
+        return terminal - names_width - sum(widths[name] + 2 for name in numbers) - 2
 
     for name in DISPENSABLE:
-        if left() < LEAST_BAR and name in columns:
-            columns.remove(name)
+        if left() < LEAST_BAR and name in numbers:
+            numbers.remove(name)
     room = left()
     if room < 0:
-        most, room = max(8, most + room), 0
-    room = 0 if room < LEAST_BAR else min(room, MOST_BAR)
-    highest = max(row.total for row in rows)
-    numbers = "  ".join(name.rjust(widths[name]) for name in columns)
-    print(f"{output.shorten(NAMES[by], most):<{most}}  {numbers}")
-    for row, name, line in zip(rows, names, lines, strict=True):
-        numbers = "  ".join(line[column].rjust(widths[column]) for column in columns)
-        print(f"{output.shorten(name, most):<{most}}  {numbers}  {bar(row.total, highest, room)}".rstrip())
-    print(f"{'total':<{most}}  " + "  ".join(last[column].rjust(widths[column]) for column in columns))
+        return max(8, names_width + room), numbers, 0
+    return names_width, numbers, 0 if room < LEAST_BAR else min(room, MOST_BAR)
 
 
 def heads(rows: list[Row], by: str) -> list[str]:
     if by == "session":
-        ids = output.short_ids([row.key or "" for row in rows])
+        ids = {row.key or "": row.key or "" for row in rows} | output.short_ids(
+            row.key for row in rows if row.key and is_random(row.key)
+        )
         shown = {row.key for row in rows}
+        branch = output.drawn("└ ", "- ")
         return [
-            ("└ " if row.session and row.session.top != row.key and row.session.top in shown else "")
+            (branch if row.session and row.session.top != row.key and row.session.top in shown else "")
             + output.plain(ids[row.key or ""])
             for row in rows
         ]

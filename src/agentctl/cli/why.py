@@ -1,13 +1,13 @@
-"""agentctl why ID: how we know. Every source, every fact, the rule that decided, and what was set aside."""
+"""agentctl why ID: how agentctl knows: every source and fact, the rule that decided, and the rejected candidates."""
 
 from __future__ import annotations
 
 import os
 
 from agentctl.agents import load
-from agentctl.cli import output
-from agentctl.terminals import one
-from agentctl.world import RULES
+from agentctl.cli import ID_HELP, output
+from agentctl.query.world import RULES
+from agentctl.terminal.locate import answer_about
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   agentctl why 3f2a
-  agentctl why 3f2a --json               the session, and its rule, rejected candidates and sources
+  agentctl why 3f2a --json    the session, and its rule, rejected candidates
+                              and sources
 """
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="a session id, or a unique beginning of one")
-    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
-    answer = one(args.id, os.environ, tokens=args.json)  # nothing else here shows them
+    answer = answer_about(args.id, os.environ, tokens=args.json)  # nothing else here shows them
     session = answer.sessions[0]
     if args.json:
         output.print_json(
@@ -38,6 +39,7 @@ def run(args: Namespace) -> int:
                 "rejected": list(session.rejected),
                 "sources": list(answer.looked_at),
                 "certified": certified(session),
+                "tools_left": [{"pid": process.pid, "comm": process.comm} for process in answer.tools_left],
                 "problems": [output.problem_json(problem) for problem in answer.problems],
             }
         )
@@ -48,7 +50,7 @@ def run(args: Namespace) -> int:
 
 
 def certified(session: Session) -> bool | None:
-    """Was the behaviour of this version measured? None = its version is not known."""
+    """Was this version of the agent tested? None: its version is not known."""
     return session.agent_version in load(session.agent).CERTIFIED if session.agent_version else None
 
 
@@ -63,19 +65,23 @@ def show(session: Session, answer: Answer) -> None:
     if session.reason:
         print(f"  reason     {output.plain(session.reason)}")
     print(f"  rule       {session.rule}: {RULES[session.rule]}")
-    print(f"  inferred   {'yes: not firm' if session.inferred else 'no'}")
+    print(f"  inferred   {'yes: not proved' if session.inferred else 'no'}")
     if certified(session) is False:
         known = ", ".join(load(session.agent).CERTIFIED)
         version = output.plain(session.agent_version)
-        print(f"  version    {version} was not measured (measured: {known}); judged by what its files hold")
+        print(f"  version    {version} was not tested (tested: {known}); judged by what its files hold")
     print("\nevidence")
     for fact in session.evidence:
         if fact.source == "rule" and not fact.pid:
-            continue  # said above
+            continue  # it is shown above
         where = f"  [{output.tilde(fact.path)}]" if fact.path else ""
         print(f"  {fact.source:<7} {output.plain(fact.fact)}{' (inferred)' if fact.inferred else ''}{where}")
+    for process in answer.tools_left:
+        print(
+            f"  kernel  pid {process.pid} ({output.plain(process.comm)}) still runs: a tool of it, by its environment"
+        )
     if session.rejected:
-        print("\nlooked at and set aside")
+        print("\nlooked at and rejected")
         for line in session.rejected:
             print(f"  {output.plain(line)}")
     print("\nsources consulted")

@@ -1,4 +1,4 @@
-"""agentctl worktree list|clean: the worktrees of a repository, who works there, and removing what is done with."""
+"""agentctl worktree list|clean: list the worktrees of a repository and who works there; remove finished ones."""
 
 from __future__ import annotations
 
@@ -6,57 +6,81 @@ import os
 import sys
 import time
 
-from agentctl import cleaning, inspection, launches
-from agentctl.cli import output
-from agentctl.cli.progress import Progress
-from agentctl.errors import UsageError
+from agentctl.cli import format, output
+from agentctl.errors import NotFound, TruthUnavailable, UsageError
+from agentctl.files.bounded import real_path
+from agentctl.launches import records
 from agentctl.model import GONE, UNKNOWN
-from agentctl.sessions import RECENT, Scope, query
-from agentctl.stores import real_path
+from agentctl.query.sessions import RECENT, Scope, query, unread_words
+from agentctl.workspace import branches, clean, inspect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Sequence
 
-    from agentctl.cleaning import Outcome
-    from agentctl.inspection import Tree
-    from agentctl.model import Launch, Session
+    from agentctl.model import Launch, Problem, Session
+    from agentctl.workspace.branches import Leftover
+    from agentctl.workspace.clean import Outcome
+    from agentctl.workspace.inspect import Tree
 
 EPILOG = """\
-`agentctl worktree list --help` and `agentctl worktree clean --help` have the options.
+`agentctl worktree list --help` and `agentctl worktree clean --help` show the
+options.
 
 examples:
-  agentctl worktree list                 of this repository: branch, commits, changes, who works or worked there
-  agentctl worktree clean g-7k2p         those of a group
-  agentctl worktree clean --merged       those of launches of which nothing is only there
+  agentctl worktree list              branch, commits, changes, and who works or
+                                      worked there
+  agentctl worktree clean g-7k2p      remove the worktrees of a group
+  agentctl worktree clean --merged    remove those whose work is merged
 """
 LIST_EPILOG = """\
-The main worktree comes first. COMMITS: since the commit that its launch began with, where that is still known; `merged`
-if another branch, a remote branch, a tag or a worktree has them all. CHANGES: files, tracked or not, ignored ones left
-out. SESSION: the ones that are alive first, else the newest of the last 7 days whose directory is inside.
+The main worktree comes first.
+
+COMMITS   how many since the commit that its launch began with, if that is still
+          known; `merged` if another branch, remote branch, tag or worktree has
+          all of them
+CHANGES   how many files have changes, untracked files included, ignored files
+          not
+SESSION   the sessions whose directory is inside: live ones first, otherwise the
+          newest of the last 7 days; ? if there is none in what could be read
 
 examples:
   agentctl worktree list
-  agentctl worktree list ~/src/project --json    {"schema": 1, "repository", "worktrees": [...], "problems": [...]}
+  agentctl worktree list ~/src/project --json
+      {"schema": 1, "repository", "worktrees": [...], "problems": [...]}
 """
 CLEAN_EPILOG = """\
-TARGET is the path of a worktree, its branch, or a group. The branch stays, unless --delete-branch.
+TARGET is the path of a worktree, its branch, or a group. The branch stays,
+unless you give --delete-branch; that also removes the branches of a group whose
+worktrees are gone already.
 
-Refused (exit code 4), with why: a live session, one that may be alive, or a process of an agent is in it (stop that
-first; --force does not help); `agentctl lock`, `git worktree lock`; the main worktree; the one that you are in. And,
-unless --force: changes, tracked or not, a rebase or merge in the middle, submodules and repositories in it that have
-something of their own, commits that nothing else has (of a detached HEAD, or with --delete-branch), other processes.
-Ignored files go with it and are named. A squash or a rebase does not count as merged: git has no record of it. A
-worktree whose folder is gone: only git's entry is removed. --merged takes those that were made for launches.
+clean refuses (exit code 4) and says why:
+- if a session in the worktree is alive or may be alive, or an agent's process
+  is in it. Stop it first; --force does not help.
+- if `agentctl lock` or `git worktree lock` holds it
+- if it is the main worktree, or the one that you are in
+- unless you give --force: if work would be lost (changes, untracked files,
+  submodules or repositories inside that have something of their own, commits
+  of a detached HEAD or, with --delete-branch, of the branch that exist nowhere
+  else), if a rebase or merge is in progress, or if other processes are in it
+
+clean removes ignored files too, and names them. Commits that were squashed or
+rebased do not count as merged: git has no record of that. If the folder of a
+worktree is already gone, clean removes only git's entry. --merged considers
+only worktrees that `agentctl launch` made.
 
 examples:
   agentctl worktree clean ../project-g-7k2p-opus
-  agentctl worktree clean g-7k2p --delete-branch         a whole group, with its branches
-  agentctl worktree clean --merged --dry-run             what would go, and what stays and why
-  agentctl worktree clean g-7k2p --json                  {"schema": 1, "dry_run", "worktrees": [...]}
+  agentctl worktree clean g-7k2p --delete-branch    a group, with its branches
+  agentctl worktree clean --merged --dry-run        what would go, and what
+                                                    stays, and why
+  agentctl worktree clean g-7k2p --json
+      {"schema": 1, "dry_run", "worktrees": [...]}
 """
 COLUMNS = ("WORKTREE", "BRANCH", "COMMITS", "CHANGES", "AGE", "SESSION", "NOTE")
+FLEXIBLE = {"WORKTREE": 12, "BRANCH": 12, "SESSION": 12, "NOTE": 8}  # the columns that are cut, and how narrow
+OPTIONAL = ("AGE", "COMMITS", "NOTE", "CHANGES", "BRANCH")  # left out on a narrow terminal, in this order
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -64,19 +88,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     verbs = parser.add_subparsers(dest="what", metavar="list|clean", required=True)
     shown = verbs.add_parser(
-        "list", help="the worktrees of a repository", epilog=LIST_EPILOG, formatter_class=help_format
+        "list", help="list the worktrees of a repository", epilog=LIST_EPILOG, formatter_class=help_format
     )
     shown.add_argument("directory", nargs="?", metavar="DIR", help="somewhere in the repository (default: here)")
     cleaned = verbs.add_parser("clean", help="remove worktrees", epilog=CLEAN_EPILOG, formatter_class=help_format)
-    cleaned.add_argument("target", nargs="*", metavar="TARGET", help="a path, a branch or a group")
-    cleaned.add_argument("--merged", action="store_true", help="all of launches of which nothing is only there")
-    cleaned.add_argument("--delete-branch", action="store_true", help="the branch, too, if all it has is elsewhere")
-    cleaned.add_argument("--force", action="store_true", help="also what has work in it; never where a session lives")
-    cleaned.add_argument("--dry-run", action="store_true", help="remove nothing, say what would be")
+    cleaned.add_argument("target", nargs="*", metavar="TARGET", help="the path of a worktree, its branch, or a group")
+    cleaned.add_argument("--merged", action="store_true", help="all that launch made and whose work is merged")
+    cleaned.add_argument("--delete-branch", action="store_true", help="also the branch, if another ref has its commits")
+    cleaned.add_argument("--force", action="store_true", help="even if work would be lost; never if a session is alive")
+    cleaned.add_argument("--dry-run", action="store_true", help="remove nothing, show what would be removed")
     for one in (shown, cleaned):
         one.allow_abbrev = False
         one.add_argument("--cwd", metavar="DIR", help="somewhere in the repository (default: here)")
-        one.add_argument("--json", action="store_true", help="machine-readable")
+        one.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
@@ -84,7 +108,7 @@ def run(args: Namespace) -> int:
 
 
 def here(args: Namespace) -> str:
-    return os.path.abspath(args.cwd) if args.cwd is not None else os.getcwd()
+    return os.path.realpath(args.cwd) if args.cwd is not None else os.getcwd()
 
 
 # list
@@ -92,19 +116,19 @@ def here(args: Namespace) -> str:
 
 def run_list(args: Namespace) -> int:
     if args.directory is not None and args.cwd is not None:
-        raise UsageError("a directory and --cwd: give one of them")
+        raise UsageError("give either DIR or --cwd, not both")
     env = os.environ
-    cwd = os.path.abspath(args.directory) if args.directory is not None else here(args)
-    common = inspection.common_folder(cwd, env)
-    with Progress("worktrees looked at") as progress:
-        trees = inspection.all_trees(common, env, told=progress)
+    cwd = os.path.realpath(args.directory) if args.directory is not None else here(args)
+    common = inspect.common_folder(cwd, env)
+    with format.Progress("worktrees looked at") as progress:
+        trees = inspect.all_trees(common, env, progress=progress)
     answer = query(Scope(since=time.time() - RECENT))
-    launched, _ = launches.read_all(env)  # what cannot be read of them is among the answer's problems
+    launched, _ = records.read_all(env)  # the problems of the answer name launches that cannot be read
     rows = []
     for tree, sessions in zip(trees, by_tree(trees, answer.sessions), strict=True):
-        launch = cleaning.launch_of(tree, launched)
+        launch = clean.launch_of(tree, launched)
         base = launch.base if launch is not None else None
-        rows.append((tree, sessions, launch, inspection.commits_since(common, base, tree.head, env)))
+        rows.append((tree, sessions, launch, inspect.commits_since(common, base, tree.head, env)))
     if args.json:
         output.print_json(
             {
@@ -114,17 +138,19 @@ def run_list(args: Namespace) -> int:
             }
         )
         return 0
-    table([COLUMNS, *(cells(*row) for row in rows)])
+    lines = [cells(*row, complete=not answer.problems) for row in rows]
+    format.table(format.columns_of(COLUMNS, lines), flexible=FLEXIBLE, optional=OPTIONAL)
     output.warn(answer.problems)
     return 0
 
 
 def by_tree(trees: Sequence[Tree], sessions: Sequence[Session]) -> list[list[Session]]:
-    """Each session in the innermost worktree that its directory is in; alive ones first, then the newest."""
+    """Return the sessions of each worktree, live ones first, then the newest. A session belongs to the innermost
+    worktree that holds its directory."""
     found: list[list[Session]] = [[] for _ in trees]
     for session in sessions:
         cwd = real_path(session.cwd) if session.cwd is not None else None
-        around = [number for number, tree in enumerate(trees) if cleaning.inside(cwd, tree.real)]
+        around = [number for number, tree in enumerate(trees) if clean.inside(cwd, tree.real)]
         if around:
             found[max(around, key=lambda number: len(trees[number].real))].append(session)
     for mine in found:
@@ -157,17 +183,19 @@ def tree_json(tree: Tree, sessions: Sequence[Session], launch: Launch | None, co
     }
 
 
-def cells(tree: Tree, sessions: Sequence[Session], launch: Launch | None, commits: int | None) -> tuple[str, ...]:
+def cells(
+    tree: Tree, sessions: Sequence[Session], launch: Launch | None, commits: int | None, *, complete: bool = True
+) -> tuple[str, ...]:
     branch = output.plain(tree.branch) or ("(bare)" if tree.bare else f"({(tree.head or '')[:12] or 'nothing yet'})")
     changes = "-" if tree.changes is None else str(len(tree.changes))
-    age = output.age(tree.made_at, time.time())
+    age = format.age(tree.made_at, time.time())
     return (
         output.tilde(tree.path),
         branch,
         commits_cell(tree, commits),
         changes,
         age,
-        session_cell(sessions),
+        session_cell(sessions, complete=complete),
         note(tree, launch),
     )
 
@@ -181,11 +209,11 @@ def commits_cell(tree: Tree, commits: int | None) -> str:
     return f"{tree.own} own" if commits in (None, tree.own) else f"{commits}, {tree.own} own"
 
 
-def session_cell(sessions: Sequence[Session]) -> str:
+def session_cell(sessions: Sequence[Session], *, complete: bool) -> str:
     if not sessions:
-        return "-"
+        return "-" if complete else "?"
     first, more = sessions[0], len(sessions) - 1
-    return f"{output.status_cell(first)} {first.agent} {output.plain(first.id)[:8]}" + (f" +{more}" if more else "")
+    return f"{output.status_cell(first)} {first.agent} {output.short(first.id)}" + (f" +{more}" if more else "")
 
 
 def note(tree: Tree, launch: Launch | None) -> str:
@@ -195,7 +223,7 @@ def note(tree: Tree, launch: Launch | None) -> str:
     if launch is not None and launch.group:
         parts.append(f"{launch.group}/{launch.slot}" if launch.slot else launch.group)
     if not tree.there:
-        parts.append("its folder is gone")
+        parts.append("folder is gone")
     if tree.locked is not None:
         parts.append(f"locked: {tree.locked}" if tree.locked else "locked")
     if tree.operation is not None:
@@ -203,57 +231,79 @@ def note(tree: Tree, launch: Launch | None) -> str:
     return output.plain(", ".join(parts))
 
 
-def table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(text.ljust(size) for text, size in zip(row, widths, strict=True)).rstrip())
-
-
 # clean
 
 
 def run_clean(args: Namespace) -> int:
     if args.merged == bool(args.target):
-        raise UsageError("name worktrees (a path, a branch or a group), or --merged for all that are done with")
+        raise UsageError("which worktrees? Give a path, a branch or a group, or --merged for all that are merged")
     if args.merged and args.force:
-        raise UsageError("--merged takes only what nothing is lost with; name what you want to --force")
+        raise UsageError("--merged never removes work; to use --force, name the worktrees")
     env, cwd = os.environ, here(args)
     stand = os.path.realpath(os.getcwd())
-    options = cleaning.Options(args.force, args.delete_branch, args.dry_run)
-    launched, problems = launches.read_all(env)
+    options = clean.Options(args.force, args.delete_branch, args.dry_run)
+    launched, problems = records.read_all(env)
+    left = leftovers(args.target, cwd, launched) if args.delete_branch else []
     if args.merged:
         targets = done_with(cwd, launched)
     else:
-        targets = list(dict.fromkeys(one for word in args.target for one in cleaning.find(word, cwd, launched, env)))
-    if len(targets) == 1 and not args.merged:
-        found: Iterable[Outcome] = [cleaning.clean(*targets[0], options, stand, env)]
+        targets = find_all(args.target, cwd, launched, problems, left)
+    if len(targets) == 1 and not args.merged and not left:
+        found: Iterable[Outcome] = [clean.clean(*targets[0], options, stand, env)]
     else:
-        found = cleaning.outcomes(targets, options, stand, env)
+        found = (*clean.outcomes(targets, options, stand, env), *branches.outcomes(left, options, env))
     done = []
-    for one in found:  # each as it comes
+    for one in found:  # print each when it is done
         done.append(one)
-        if one.outcome == cleaning.KEPT:
+        if one.outcome == clean.KEPT:
             print(f"agentctl: {output.plain(one.why)}", file=sys.stderr)
         elif not args.json:
             print(line(one, args.dry_run), flush=True)
     if args.json:
         output.print_json({"dry_run": args.dry_run, "worktrees": [outcome_json(one) for one in done]})
-    if not targets:
-        print("no worktree of a launch is done with", file=sys.stderr)
+    if not targets and not left:
+        nothing = "no worktree of a launch is finished and merged"
+        print(output.in_what_was_read(nothing, problems), file=sys.stderr)
     output.warn(problems)
-    codes = [one.exit_code for one in done if not (args.merged and one.outcome == cleaning.KEPT)]
+    codes = [one.exit_code for one in done if not (args.merged and one.outcome == clean.KEPT)]
     return max(codes, default=0)
 
 
+def leftovers(words: Sequence[str], cwd: str, launched: Sequence[Launch]) -> list[Leftover]:
+    """Return the branches without a worktree that a person means by a group, or by the name of one."""
+    return list(dict.fromkeys(one for word in words for one in branches.leftovers(word, cwd, launched, os.environ)))
+
+
+def find_all(
+    words: Sequence[str],
+    cwd: str,
+    launched: Sequence[Launch],
+    problems: Sequence[Problem],
+    left: Sequence[Leftover] = (),
+) -> list[tuple[str, str]]:
+    """Return the worktrees that a person means. Raises as `clean.find`, unless there is a branch without a worktree
+    (`left`); TruthUnavailable if a group was not found, and a launch that could not be read may be of it."""
+    try:
+        return list(dict.fromkeys(one for word in words for one in clean.find(word, cwd, launched, os.environ)))
+    except NotFound as error:
+        if left and len(words) == 1:
+            return []
+        if unread := unread_words(problems):
+            raise TruthUnavailable(f"{error}{unread}") from None
+        raise
+
+
 def done_with(cwd: str, launched: Sequence[Launch]) -> list[tuple[str, str]]:
-    common = inspection.common_folder(cwd, os.environ)
-    with Progress("worktrees looked at") as progress:
-        trees = inspection.all_trees(common, os.environ, told=progress)
-    return [(tree.common, tree.path) for tree in trees if cleaning.is_over(tree, launched)]
+    common = inspect.common_folder(cwd, os.environ)
+    with format.Progress("worktrees looked at") as progress:
+        trees = inspect.all_trees(common, os.environ, progress=progress)
+    return [(tree.common, tree.path) for tree in trees if clean.is_over(tree, launched)]
 
 
 def line(one: Outcome, dry_run: bool) -> str:
     would = "would be " if dry_run else ""
+    if one.path is None:
+        return f"branch {output.plain(one.branch)}: {would}deleted (was {(one.head or '')[:12]})"
     text = f"{output.tilde(one.path)}: {would}{one.outcome}"
     if one.said:
         text += f", {output.plain(one.said)}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Tools = dict[str, dict[str, Callable[[str], dict[str, Any]]]]
+
 Call = tuple[str, dict[str, Any]]
-LONG = 30_000  # milliseconds that Codex waits for a command before it leaves it running
-SHORT = 250
 
 
 def question(text: str, **more: Any) -> dict[str, Any]:
@@ -18,48 +19,28 @@ def question(text: str, **more: Any) -> dict[str, Any]:
     return {"questions": [{"question": text, "header": "Choice", "options": options, **more}]}
 
 
-# Directive -> the tools that can do it, in order of preference, each with the arguments it takes.
-DIALECTS: dict[str, dict[str, Callable[[str], dict[str, Any]]]] = {
-    "bash": {
-        "Bash": lambda command: {"command": command, "description": "run it"},
-        "exec_command": lambda command: {"cmd": command, "yield_time_ms": LONG},
-        "shell_command": lambda command: {"command": command},
-        "bash": lambda command: {"command": command, "description": "run it"},
-        "run_shell_command": lambda command: {"command": command, "description": "run it"},
-    },
-    "ask": {
-        "Bash": lambda command: {"command": command, "description": "run it"},
-        "exec_command": lambda command: {
-            "cmd": command,
-            "yield_time_ms": LONG,
-            "sandbox_permissions": "require_escalated",
-            "justification": "the lab wants to be asked",
-        },
-        "bash": lambda command: {"command": command, "description": "run it"},
-        "run_shell_command": lambda command: {"command": command, "description": "run it"},
-    },
-    "background": {
-        "Bash": lambda command: {"command": command, "description": "run it", "run_in_background": True},
-        "exec_command": lambda command: {"cmd": command, "yield_time_ms": SHORT},
-        "bash": lambda command: {"command": f"{command} >/dev/null 2>&1 &", "description": "run it"},
-    },
-    "question": {
-        "AskUserQuestion": lambda text: question(text, multiSelect=False),
-        "request_user_input": lambda text: question(text, id="choice"),
-        "question": lambda text: question(text),
-    },
-    "agent": {
-        "Agent": lambda prompt: {"description": "sub task", "prompt": prompt, "subagent_type": "general-purpose"},
-        "Task": lambda prompt: {"description": "sub task", "prompt": prompt, "subagent_type": "general-purpose"},
-        "spawn_agent": lambda prompt: {"task_name": "sub_task", "message": prompt},
-        "task": lambda prompt: {"description": "sub task", "prompt": prompt, "subagent_type": "general"},
-    },
+# Of agents that have no description: directive -> tool -> its arguments.
+OTHERS: Tools = {
+    "bash": {"run_shell_command": lambda command: {"command": command, "description": "run it"}},
+    "ask": {"run_shell_command": lambda command: {"command": command, "description": "run it"}},
 }
+
+
+@functools.cache
+def dialects() -> Tools:
+    """Return the tools of every agent: directive -> tool -> its arguments, in the order of preference."""
+    from tests.lab.recipes import RECIPES  # a recipe needs the fake model, and so this module
+
+    found: Tools = {}
+    for tools in (*(recipe.TOOLS for recipe in RECIPES.values()), OTHERS):
+        for directive, mine in tools.items():
+            found.setdefault(directive, {}).update(mine)
+    return found
 
 
 def translate(directive: str, argument: str, offered: tuple[str, ...]) -> Call | None:
     """None: the agent offers no tool that can do it."""
-    for tool, arguments in DIALECTS[directive].items():
+    for tool, arguments in dialects()[directive].items():
         if tool in offered:
             return tool, arguments(argument)
     return None

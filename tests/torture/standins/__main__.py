@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 
@@ -13,31 +14,10 @@ if TYPE_CHECKING:
 
 
 def build(config: dict[str, Any]) -> puppet.Puppet:
-    if config["kind"] == "claude":
-        from tests.torture.standins.claude import Claude
-
-        return Claude(config)
-    if config["kind"] == "codex":
-        from tests.torture.standins.codex import Codex
-
-        return Codex(config)
-    if config["kind"] == "codex-daemon":
-        from tests.torture.standins.codex_daemon import CodexDaemon
-
-        return CodexDaemon(config)
-    if config["kind"] == "opencode":
-        from tests.torture.standins.opencode import OpenCode
-
-        return OpenCode(config)
-    if config["kind"] == "opencode-server":
-        from tests.torture.standins.opencode_server import OpenCodeServer
-
-        return OpenCodeServer(config)
-    if config["kind"] == "wrapper":
-        from tests.torture.standins.wrapper import Wrapper
-
-        return Wrapper(config)
-    return puppet.Puppet(config)
+    """`kind` names the module and the class of what is to run here."""
+    module, _, name = config["kind"].partition(":")
+    found: puppet.Puppet = getattr(importlib.import_module(module), name)(config)
+    return found
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class Puppet:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
         self.tools: list[Any] = []
+        self.watches: int | None = None
 
     def order(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return getattr(self, f"do_{name}")(**arguments) or {}
@@ -43,6 +44,11 @@ class Puppet:
 
     def do_sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def do_await(self, path: str) -> None:
+        """Do nothing until this file is there."""
+        while not os.path.exists(path):
+            time.sleep(0.01)
 
     def do_exit(self, code: int = 0) -> None:
         raise SystemExit(code)
@@ -67,6 +73,57 @@ class Puppet:
             time.sleep(600)
             os._exit(0)
         return {"pid": pid, "start": start_ticks(pid)}
+
+    def do_execute(self, argv: list[str]) -> None:
+        """Become another program: pid and start stay."""
+        os.execv(argv[0], argv)
+
+    def do_keep_open(self, path: str) -> None:
+        """Open a file to read it, and keep it open."""
+        self.tools.append(open(path, "rb"))
+
+    def do_read_database(self, path: str) -> None:
+        """Read a database, and keep it open."""
+        import sqlite3
+
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        database.execute("select count(*) from sqlite_master").fetchall()
+        self.tools.append(database)
+
+    def do_listen(self) -> dict[str, int]:
+        """Listen on a port of 127.0.0.1, and say which."""
+        import socket
+
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        return {"port": self.listener.getsockname()[1]}
+
+    def do_watch(self, path: str) -> None:
+        """Watch a folder, as a program does that wants to know of changes in it."""
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        if self.watches is None:
+            self.watches = libc.inotify_init1(0)
+        if libc.inotify_add_watch(self.watches, os.fsencode(path), 0xFC6) < 0:
+            raise OSError(f"{path} cannot be watched")
+
+    def do_chdir(self, path: str) -> None:
+        os.chdir(path)
+
+    def do_rename(self, comm: str) -> None:
+        """Give the main thread another name, as a program may do with prctl."""
+        with open("/proc/self/comm", "w") as file:
+            file.write(comm)
+
+    def do_crowd(self, count: int, closed: bool = False) -> None:
+        """Become many processes of this program, each with a name of its own. `closed`: nobody may look into them."""
+        for number in range(count):
+            if os.fork() == 0:
+                self.do_rename(f"one-{number}")
+                if closed:
+                    self.do_close_doors()
+                time.sleep(600)
+                os._exit(0)
 
     def do_close_doors(self) -> None:
         """As a program with secrets does: nobody of the same user may look into it any more."""

@@ -1,0 +1,1 @@
+"""What the tests share: homes, worlds, stand-ins, and the fixtures rebuilt."""
