@@ -271,6 +271,13 @@ ACTING = (
         ("query/present.py", "if case.launched is None or verdict.process != GONE:", "if case.launched is None:"),
     ),
     mutant(
+        "agent-left-by-its-wrapper",
+        "what runs below a launch's runner is the launch's own, also after its wrapper has ended",
+        "launch waits a minute for a session that is there, and calls it a timeout",
+        "wrapper-exit/wrapper_gone_before_the_session",
+        ("launch/await_session.py", "own = {*ours.agents, *(process.key for process in below)}", "own = set(ours.agents)"),
+    ),
+    mutant(
         "foreign-proc-of-a-runner",
         "a runner that sees another PID namespace in /proc starts nothing",
         "launch.json names strangers as the agent and its runner",

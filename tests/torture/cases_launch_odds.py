@@ -273,6 +273,23 @@ def wrapper_of_a_launch(world: World) -> None:
     world.check("killed", thread, "stopped", process="gone", turn="interrupted")
 
 
+@case("wrapper-exit")
+def wrapper_gone_before_the_session(world: World) -> None:
+    """launch of a wrapper that ends before the agent it has started takes its session"""
+    thread = Codex.new_id()
+    config = world.folder / f"{Codex.PROGRAM}.json"  # the wrapper writes it first: it ends at once
+    install(world, Codex, thread, lock=str(config), orders=(["sleep", {"seconds": 1}], *Codex.BEGUN))
+    done = world.run("launch", "codex", "-p", "please do it")
+    world.says("its id", done.stdout.strip(), done.stdout.strip() == thread, done.stderr)
+    _, one = only_launch(world)
+    keep(world, one)
+    world.look()
+    pid = world.listing.rows.get(thread, {}).get("pid") or 0
+    agent = Handle(pid, start_ticks(pid))
+    world.keep(agent)
+    world.check("it works", thread, "running", pid=agent, link="exact")
+
+
 @case("died-at-launch")
 def killed_at_launch(world: World) -> None:
     """an agent that is killed before it has written anything, and one that has: the second has a row"""

@@ -126,10 +126,14 @@ def id_in(world: World, launch_id: str) -> str | None:
 
 
 def is_of_others(world: World, ours: Launched) -> bool:
-    """Return whether another live process is on the session of a launch: then what is new there may be that one's."""
+    """Return whether a live process of somebody else is on the session of a launch: then what is new there may be that
+    one's. What runs below the launch's runner is its own, also after the wrapper that started it has ended."""
+    runner = world.processes.own(ours.launch.runner)
+    below = world.processes.descendants(runner.pid) if world.processes.alive(runner) is not None else []
+    own = {*ours.agents, *(process.key for process in below)}
     return any(
         (link.agent, link.id) == (ours.launch.agent, ours.session_id)
-        and link.key not in ours.agents
+        and link.key not in own
         and world.processes.alive(link.key) is not None
         for link in world.links
         if link.path != ours.launch.path
