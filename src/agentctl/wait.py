@@ -25,7 +25,7 @@ from agentctl.kernel.stall_guard import gather
 from agentctl.kernel.watch import Watch
 from agentctl.launches import records
 from agentctl.model import ALIVE, FAILED, GONE, IDLE, INTERRUPTED, UNKNOWN, WAITING, Launch, ProcessKey, Session, Value
-from agentctl.query.attribution import child_of, may_live, why_unseen
+from agentctl.query.attribution import BECOMES_AGENT, child_of, left_behind, may_live, why_unseen
 from agentctl.query.reading import RECENT, Scope
 from agentctl.query.resolve import group_in, launch_named, resolve
 from agentctl.query.sessions import query, settled_look
@@ -304,6 +304,11 @@ def launch_seen(target: Target, looked: Looked) -> Seen:
         # Even if the runner is gone: it may have recorded the end after we read the record for this look.
         patience = UNSURE if looked.processes.alive(looked.processes.own(launch.runner)) else FINISHING
         return Seen(UNKNOWN, why, code=CANNOT_KNOW, patience=patience)
+    left = any(left_behind(look.world, launch.id, launch.child, launch.runner) for look in looked.looks)
+    return how_it_ended(end)._replace(patience=BECOMES_AGENT if left else 0.0)
+
+
+def how_it_ended(end: Exit) -> Seen:
     if end.time_limit is not None:
         return Seen("stopped", f"its time limit of {end.time_limit:g} s was over, without a session", code=TIMED_OUT)
     if end.signal is not None:

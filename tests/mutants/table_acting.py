@@ -275,7 +275,18 @@ ACTING = (
         "what runs below a launch's runner is the launch's own, also after its wrapper has ended",
         "launch waits a minute for a session that is there, and calls it a timeout",
         "wrapper-exit/wrapper_gone_before_the_session",
-        ("launch/await_session.py", "own = {*ours.agents, *(process.key for process in below)}", "own = set(ours.agents)"),
+        (
+            "launch/await_session.py",
+            "own = {*ours.agents, *(process.key for process in below)}",
+            "own = set(ours.agents)",
+        ),
+    ),
+    mutant(
+        "wrapper-before-its-agent",
+        "what a wrapper left behind may be about to execute the agent: nobody is told for a moment that it is over",
+        "launch says that the agent has ended, and stop that the launch is over, while the agent starts",
+        "wrapper-exit/wrapper_gone_before_the_agent",
+        ("query/attribution.py", "    return list(left.values())\n", "    return []\n"),
     ),
     mutant(
         "foreign-proc-of-a-runner",

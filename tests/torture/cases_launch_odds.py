@@ -202,22 +202,25 @@ if {lock!r} and os.fork():
     while not os.path.exists({lock!r}):
         time.sleep(0.01)
     os._exit(0)
+time.sleep({pause})
 os.execv({program!r}, ["{name}", "-S", "-m", "tests.torture.standins", {path!r}, padding])
 """
 
 
 def install(
-    world: World, kind: type[Agent], id: str, lock: str = "", orders: Iterable[Any] | None = None, **more: Any
-) -> None:
+    world: World, kind: type[Agent], id: str, lock: str = "", orders: Iterable[Any] | None = None, pause: float = 0.0,
+    **more: Any,
+) -> None:  # fmt: skip
     """Put an agent into the person's PATH. `lock`: it is started by a wrapper that ends when this file is there.
-    `orders`: what it does, if it does not begin a turn at once; `more`: added to its config."""
+    `pause`: seconds until the wrapper executes the agent. `orders`: what it does, if it does not begin a turn at once;
+    `more`: added to its config."""
     root, name = world.root(kind), kind.PROGRAM
     root.mkdir(parents=True, exist_ok=True)
     script = [*(kind.BEGUN if orders is None else orders), ["sleep", {"seconds": 600}]]
     config = {**kind.HEADLESS, "kind": kind.STANDIN, "id": id, "root": str(root), "script": script, **more}
     text = AGENT.format(
         python=sys.executable, config=json.dumps(config), name=name, path=str(world.folder / f"{name}.json"),
-        prints=kind.printed(id), lock=lock, env=world.programs.env, program=world.programs.path(name),
+        prints=kind.printed(id), lock=lock, pause=pause, env=world.programs.env, program=world.programs.path(name),
     )  # fmt: skip
     program(world, name, text)
 
@@ -288,6 +291,35 @@ def wrapper_gone_before_the_session(world: World) -> None:
     agent = Handle(pid, start_ticks(pid))
     world.keep(agent)
     world.check("it works", thread, "running", pid=agent, link="exact")
+
+
+@case("wrapper-exit")
+def wrapper_gone_before_the_agent(world: World) -> None:
+    """launch, and stop, of a wrapper that ends before what it has forked executes the agent"""
+    thread = Codex.new_id()
+    config = world.folder / f"{Codex.PROGRAM}.json"  # the wrapper writes it first: it ends at once
+    install(world, Codex, thread, lock=str(config), pause=1.5)
+    done = world.run("launch", "codex", "-p", "please do it")
+    world.says("its id", done.stdout.strip(), done.stdout.strip() == thread, done.stderr)
+    _, first = only_launch(world)
+    keep(world, first)
+    world.look()
+    pid = world.listing.rows.get(thread, {}).get("pid") or 0
+    agent = Handle(pid, start_ticks(pid))
+    world.keep(agent)
+    world.check("it works", thread, "running", pid=agent, link="exact")
+    other = world.folder_at("other")
+    config.unlink()
+    install(world, Codex, Codex.new_id(), lock=str(config), pause=1.5)
+    done = world.run("launch", "codex", "-p", "please do it", "--id-timeout", "0.5s", "--cwd", str(other))
+    (id, second) = next((id, facts) for id, facts in launches(world).items() if facts["cwd"] == str(other))
+    keep(world, second)
+    world.says("it has no session yet: it is left running", done.stderr.strip(), done.returncode == 124)
+    stopped = world.run("stop", id)
+    said = stopped.stderr.strip() or stopped.stdout.strip()
+    world.says("stop ends the agent that comes", said, stopped.returncode == 0 and "already" not in said)
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()
 
 
 @case("died-at-launch")

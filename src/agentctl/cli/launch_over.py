@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from agentctl.model import Session
 
 EPILOG = "For runners, not for people."
-TRIES, PAUSE = 10, 0.5  # at what cannot be told: mostly what was written a moment ago
+PAUSE = 0.5  # seconds between tries at what cannot be told: mostly what was written a moment ago
+TRIES = round(attribution.BECOMES_AGENT / PAUSE)
 NOT_OVER = runner.NOT_OVER
 ASK_AGAIN = 1  # as after any failure: the runner asks again after a while
+LEFT = "left"  # its process has ended and left others behind: one of them may be about to execute the agent
 UNREAD = "unread"  # its session was not seen, and a store of its agent could not be read
 UNREAD_PATIENCE = 20.0  # seconds for such a store to come back, before the hook runs without a session
 
@@ -42,9 +44,11 @@ def run(args: Namespace) -> int:
         return NOT_OVER
     for _ in range(TRIES):
         session, process = state_of(launch, env)
-        if process != UNKNOWN:
+        if process not in (UNKNOWN, LEFT):
             break
         time.sleep(PAUSE)
+    if process == LEFT:
+        process = GONE  # none of them has become its agent
     if process == UNREAD:
         return ASK_AGAIN
     if process != GONE:
@@ -63,6 +67,8 @@ def state_of(launch: Launch, env: Mapping[str, str]) -> tuple[Session | None, st
         return found, found.process
     if attribution.may_live(look.world, launch.agent, launch.child, launch.runner):
         return None, UNKNOWN
+    if attribution.left_behind(look.world, launch.id, launch.child, launch.runner):
+        return None, LEFT
     is_unread = look.world.why_unread(launch.agent) is not None
     return None, UNREAD if is_unread and ended_ago(launch) < UNREAD_PATIENCE else GONE
 

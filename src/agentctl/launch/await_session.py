@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from agentctl.launch.spawn import Started
-    from agentctl.model import Exit, Session
+    from agentctl.model import Exit, Process, Session
     from agentctl.query.sessions import Look
     from agentctl.query.world import Launched, World
 
@@ -40,6 +40,7 @@ def await_sessions(
     NoSessionYet (the agent is left running)."""
     begun = time.monotonic()
     pending = list(launches_started)
+    left_since: dict[str, float] = {}  # since when a launch has only what its first process left behind
     announced = False
     with Watch() as watch:
         while pending:
@@ -54,8 +55,9 @@ def await_sessions(
             if watch.cover([key for started in pending for key in (started.child, started.runner)], paths):
                 continue
             now = time.monotonic()
+            becoming = may_become_agents(pending, look, left_since, now)
             for started in list(pending):
-                if (why := given_up(started, look, now - begun)) is not None:
+                if (why := given_up(started, look, now - begun, becoming=started.launch_id in becoming)) is not None:
                     pending.remove(started)
                     yield started, why
             if not announced and now - begun >= SAY_AFTER and pending:
@@ -64,7 +66,8 @@ def await_sessions(
             if pending:
                 patience = min(started.order.id_patience for started in pending)
                 until = begun + (patience if announced else min(patience, SAY_AFTER))
-                watch.sleep(min(until, now + GLANCE) if any(started.screen for started in pending) else until)
+                glances = becoming or any(started.screen for started in pending)
+                watch.sleep(min(until, now + GLANCE) if glances else until)
 
 
 def known_id(started: Started) -> str | None:
@@ -79,10 +82,25 @@ def scope_of(pending: Sequence[Started], known: Mapping[str, str | None]) -> Sco
     return Scope(agents=agents, ids=tuple(id for id in known.values() if id is not None))
 
 
-def given_up(started: Started, look: Look, waited: float) -> AgentctlError | None:
-    """Return why nobody waits for a session any longer; None if it may still come."""
-    if not attribution.may_live(look.world, started.order.agent, started.child, started.runner):
-        return died(started)
+def may_become_agents(pending: Sequence[Started], look: Look, since: dict[str, float], now: float) -> set[str]:
+    """Return the ids of the launches whose first process has ended and left others behind: one of those may be about
+    to execute the agent. Nothing shows that moment, so it has a limit. `since`: when each was first seen so."""
+    becoming = set()
+    for started in pending:
+        id, agent = started.launch_id, started.order.agent
+        if attribution.may_live(look.world, agent, started.child, started.runner):
+            continue
+        below = attribution.left_behind(look.world, id, started.child, started.runner)
+        if below and now - since.setdefault(id, now) < attribution.BECOMES_AGENT:
+            becoming.add(id)
+    return becoming
+
+
+def given_up(started: Started, look: Look, waited: float, *, becoming: bool) -> AgentctlError | None:
+    """Return why nobody waits for a session any longer; None if it may still come. `becoming`: what the first process
+    left behind may be about to execute the agent."""
+    if not becoming and not attribution.may_live(look.world, started.order.agent, started.child, started.runner):
+        return died(started, attribution.left_behind(look.world, started.launch_id, started.child, started.runner))
     if started.screen is not None and started.screen.is_still():
         return unnamed(started, "what it shows does not change: it waits for a person", shown=True)
     if waited < started.order.id_patience:
@@ -178,13 +196,15 @@ def unnamed(started: Started, why: str, *, shown: bool = False) -> NoSessionYet:
     return NoSessionYet(f"{who} runs and has no session yet: {why}{lines}{go}", started.launch_id)
 
 
-def died(started: Started) -> LaunchFailed:
+def died(started: Started, left: Sequence[Process]) -> LaunchFailed:
     end = recorded_end(started)
     how = "its exit status was not recorded" if end is None else end.signal or f"exit code {end.exit_code}"
     printed = os.path.join(started.folder, launches.OUTPUT)
     lines = (started.screen.lines() if started.screen is not None else last_lines(printed))[-LAST_LINES:]
     said = "it printed nothing" if not lines else "its last lines:\n" + "\n".join(f"  {line}" for line in lines)
-    why = f"{started.order.agent} ended before its session was known ({how}); {said}"
+    pids = ", ".join(str(process.pid) for process in left)
+    still = f"; it left pid {pids} running: agentctl stop --tree {started.launch_id}" if left else ""
+    why = f"{started.order.agent} ended before its session was known ({how}){still}; {said}"
     return LaunchFailed(why, started.launch_id, step="session")
 
 

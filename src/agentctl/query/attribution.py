@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 OUTPUT_READ = 256 * 1024  # from its beginning: the id is in the first lines
 FIRST_LINES = 4 * 1024
+BECOMES_AGENT = 5.0  # seconds for what a wrapper left behind to execute the agent, before nobody waits for it
 
 
 class Launches(Value):
@@ -249,6 +250,25 @@ def may_live(world: World, agent: str, child: ProcessKey, runner: ProcessKey) ->
     if world.why_unread(agent) is not None:
         return bool(left)  # nobody can tell which of them is the agent
     return any(claim.agent == agent and claim.role == AGENT and claim.key in left for claim in world.claims)
+
+
+def left_behind(world: World, launch_id: str, child: ProcessKey, runner: ProcessKey) -> list[Process]:
+    """Return what lives below the runner of a launch after its first process has ended, and may become its agent within
+    a moment: a wrapper may end before what it forked executes the agent. What the runner asks agentctl does not
+    count, nor what that runs."""
+    processes, runner = world.processes, world.processes.own(runner)
+    if not processes.gone(child) or processes.alive(runner) is None:
+        return []
+    left: dict[int, Process] = {}
+    front = processes.children(runner.pid)
+    while front:
+        process = front.pop()
+        details = processes.details(process)
+        argv = details.argv if details is not None else None
+        if process.pid not in left and not (argv and len(argv) > 2 and argv[-1] == launch_id):
+            left[process.pid] = process
+            front += processes.children(process.pid)
+    return list(left.values())
 
 
 def with_launch_links(readings: Readings, launches: Launches, located: Iterable[Claimed]) -> Readings:

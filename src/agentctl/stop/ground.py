@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 
 from agentctl.agents import TABLE, load
 from agentctl.model import AGENT, DAEMON, HELPER, SPARE
+from agentctl.query import attribution
 from agentctl.query.candidates import claim_all
 from agentctl.query.sessions import Scope, settled_look, snapshot
 from agentctl.stop.containers import housemates
@@ -13,13 +15,36 @@ from agentctl.stop.plan import Ground
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from agentctl.kernel.processes import Processes
-    from agentctl.model import Details, ProcessKey
+    from agentctl.model import Details, Launch, ProcessKey
     from agentctl.query.candidates import Claimed
+    from agentctl.query.sessions import Look
     from agentctl.query.world import World
     from agentctl.stop.terminate import Around
+
+GLANCE = 0.1  # seconds between two looks
+
+
+def look_past_a_wrapper(launch: Launch, env: Mapping[str, str], tell: Callable[[str], None]) -> Look:
+    """Look at everything that lives. If the first process of a launch has ended and left others behind, look again for
+    a moment: one of them may be about to execute the agent."""
+    until = time.monotonic() + attribution.BECOMES_AGENT
+    told = False
+    while True:
+        look = settled_look(Scope(), env)
+        place = (launch.child, launch.runner)
+        known = any(session.launch_id == launch.id for session in look.answer.sessions)
+        if known or attribution.may_live(look.world, launch.agent, *place) or time.monotonic() >= until:
+            return look
+        left = attribution.left_behind(look.world, launch.id, *place)
+        if not left:
+            return look
+        if not told:
+            told = True
+            tell(f"launch {launch.id}: its first process has ended and left pid {left[0].pid}; is that its agent?")
+        time.sleep(GLANCE)
 
 
 def around(world: World, env: Mapping[str, str]) -> Around:

@@ -29,7 +29,7 @@ from agentctl.query.attribution import child_of, may_live, why_unseen
 from agentctl.query.resolve import group_in, id_of, launch_named, unread_launches
 from agentctl.query.sessions import Look, Scope, examine, not_found, settled_look, unread_words
 from agentctl.stop.above import why_launch_is_above, why_session_is_above
-from agentctl.stop.ground import around, ground_of
+from agentctl.stop.ground import around, ground_of, look_past_a_wrapper
 from agentctl.stop.own_command import run_command
 from agentctl.stop.plan import (
     INNER,
@@ -150,7 +150,7 @@ class Stop:
         self._done.add(launch.id)
         if (why := why_launch_is_above(launch.id, self._lineage)) is not None:
             raise Refused(f"launch {launch.id}: {why}")
-        look = settled_look(Scope(), self._env)
+        look = look_past_a_wrapper(launch, self._env, self._tell)
         if (elsewhere := goes_on_elsewhere(launch, look)) is not None:
             return [Outcome(None, launch.agent, OVER, launch.id, said=elsewhere)]
         if (unseen := why_unseen(launch, look.world.processes)) is not None:
