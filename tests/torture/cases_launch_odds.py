@@ -317,7 +317,10 @@ def wrapper_gone_before_the_agent(world: World) -> None:
     world.says("it has no session yet: it is left running", done.stderr.strip(), done.returncode == 124)
     stopped = world.run("stop", id)
     said = stopped.stderr.strip() or stopped.stdout.strip()
-    world.says("stop ends the agent that comes", said, stopped.returncode == 0 and "already" not in said)
+    ok = "gone already" not in said and (stopped.returncode == 0 or "which may be its agent" in said)
+    world.says("stop ends the agent that comes, or names it if it has no session yet", said, ok)
+    everything = world.run("stop", id, "--tree")
+    world.says("stop --tree leaves nothing", everything.stderr.strip(), everything.returncode == 0)
     agent.send_signal(signal.SIGKILL)
     agent.wait()
 
