@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,8 @@ def codex_screens_and_their_threads(world: World) -> None:
     world.says("list names both", "it does" if mark in listed else listed, mark in listed)
 
     daemon.do("loaded_by", id=two, port=1, directory=str(world.work))  # nobody listens there
-    second.puppet.kill()
+    second.puppet.send_signal(signal.SIGKILL)
+    second.puppet.wait()  # when tmux reaps it is tmux's business
     world.look()
     world.check("its first screen killed", two, "idle", screens=[third.entry("sole")])
     world.says("attach goes to the one that is left", at := goes_to(world, two), at == third.pane)
