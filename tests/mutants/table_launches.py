@@ -6,6 +6,17 @@ from tests.mutants.model import mutant
 
 LAUNCHES = (
     mutant(
+        "no-guess-against-a-seen-end",
+        "no process is taken for the one on a session whose last process a runner saw end",
+        "a stopped session is running on a screen at its prompt, and that screen is not shown",
+        "tests/query/test_judge_launches.py::test_rows",
+        (
+            "query/judge.py",
+            "not one.agents and one.last_end(record) is not None for one in ours",
+            "False for one in ours",
+        ),
+    ),
+    mutant(
         "prompt-not-taken",
         "a screen that was launched with a prompt is not idle before its store shows a turn",
         "launch --interactive and wait returns before the agent has begun",

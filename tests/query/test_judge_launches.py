@@ -103,6 +103,14 @@ ROWS: dict[str, tuple[list[Any], str]] = {
     "may take several prompts": ([row(7), link(7), launched(7, one_shot=False)], "alive"),
     "another process is on it": ([row(8), link(8), launched(7, lives=False)], "alive"),
     "of another agent": ([row(7), link(7), launched(7, agent="basalt")], "alive"),
+    "gone, in mid-turn, and another process may be on it": (
+        [row(8), claim(8, "s", sole=True), launched(7, lives=False, exits=(ENDED,)), rec(WORKING, updated_at=11.0)],
+        "unknown",
+    ),
+    "gone, and written since by the one that may be on it": (
+        [row(8), claim(8, "s", sole=True), launched(7, lives=False, exits=(ENDED,)), rec(WORKING, updated_at=30.0)],
+        "running ?",
+    ),
     "gone, in mid-turn": ([link(7), launched(7, lives=False), rec(WORKING)], "stopped"),
 }
 

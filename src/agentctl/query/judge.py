@@ -99,9 +99,17 @@ def sole_links(world: World) -> list[Link]:
     for claim, id in sole:
         name = (claim.agent, id)
         able = [other for other in possible if may_be_on(other, name, homes.get(name, set()))]
-        if name in records and name not in taken and able == [claim]:
+        if name in records and name not in taken and able == [claim] and not was_of_an_ended_run(records[name], world):
             links.append(sole_link(claim, records[name]))
     return links
+
+
+def was_of_an_ended_run(record: Record, world: World) -> bool:
+    """Return whether a runner of ours saw the process end that was the last to write this session. No other process is
+    taken for the one on it: that would be a guess against what was seen."""
+    name = (record.agent, record.id)
+    ours = (one for one in world.launches if (one.record.agent, one.session_id) == name)
+    return any(not one.agents and one.last_end(record) is not None for one in ours)
 
 
 def only_candidate(claim: Claim) -> str | None:

@@ -39,7 +39,6 @@ new_session = Session._in_order(
     "parent forked_from group slot launch_id host inferred link evidence rule rejected store path may_be_open_in doing "
     "status_since screens"
 )
-CLOCKS_DIFFER = 1.0  # seconds: an agent may note a time that is rounded
 NO_EXIT = Exit(None, None, None, None, None)
 
 
@@ -222,15 +221,10 @@ def origin_of(case: Case, launched: Launched, verdict: Verdict) -> Origin:
 
 
 def exit_of(case: Case, verdict: Verdict) -> Exit | None:
-    """Return how the process that our runner started ended, if it was the last one on this session: if the session was
-    written later, then by another process."""
+    """Return how the process that our runner started ended, if it is gone and was the last one on this session."""
     if case.launched is None or verdict.process != GONE:
         return None
-    end = next((end for end in case.launched.exits if end.direct), None)
-    written = case.record.updated_at if case.record else None
-    if end is None or (written is not None and end.at is not None and written > end.at + CLOCKS_DIFFER):
-        return None
-    return end
+    return case.launched.last_end(case.record)
 
 
 def was_timed_out(end: Exit, turn: str) -> bool:

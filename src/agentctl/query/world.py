@@ -40,6 +40,9 @@ RULES = {
 }
 
 
+CLOCKS_DIFFER = 1.0  # seconds: an agent may note a time that is rounded
+
+
 class Launched(Value):
     """A launch of ours: which session it is of, and how its processes ended. It never says whether one lives."""
 
@@ -53,6 +56,15 @@ class Launched(Value):
     @property
     def launch(self) -> Launch:
         return self.record.launch if isinstance(self.record, Written) else self.record
+
+    def last_end(self, record: Record | None) -> Exit | None:
+        """Return how the process that the runner started ended, if it was the last one on the session of this record:
+        if the session was written later, then by another process."""
+        end = next((end for end in self.exits if end.direct), None)
+        written = record.updated_at if record is not None else None
+        if end is None or (written is not None and end.at is not None and written > end.at + CLOCKS_DIFFER):
+            return None
+        return end
 
 
 class World(Value):
