@@ -323,8 +323,8 @@ STATUS = (
         "two-in-one-cwd/two_without_a_log",
         (
             "query/judge.py",
-            "if name in records and name not in taken and able == [claim]:",
-            "if name in records and name not in taken:",
+            "if name in records and name not in taken and able == [claim] and not ",
+            "if name in records and name not in taken and not ",
         ),
     ),
     mutant(
