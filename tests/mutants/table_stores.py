@@ -155,4 +155,58 @@ STORES = (
         "tests/agents/test_opencode_begin.py::test_rows_that_were_not_read_are_told",
         ("agents/opencode/db.py", "        if len(rows) > MOST_ROWS:\n", "        if False:\n"),
     ),
+    mutant(
+        "copy-of-another-day",
+        "of two rollouts of a thread the one in the folder of its day counts",
+        "list calls a session stopped by an old copy, and status calls it done",
+        "newest-copy/codex_thread_in_other_days",
+        (
+            "agents/codex/store.py",
+            "other = None if is_in_its_place(folder, name) else self._of_its_day(id)",
+            "other = None",
+        ),
+    ),
+    mutant(
+        "newest-of-two-databases",
+        "of a session in two databases the newest row counts",
+        "a session that goes on in the database of another channel is done",
+        "newest-copy/opencode_in_two_databases",
+        (
+            "agents/opencode/sessions.py",
+            "max(copies, key=lambda copy: copy[0].updated or 0.0, default=None)",
+            "next(iter(copies), None)",
+        ),
+    ),
+    mutant(
+        "hints-exclude-nobody",
+        "directory and prompt cannot say that a live OpenCode is on no session",
+        "a session that works is stopped, because its process has an option that agentctl does not know",
+        "hints/opencode_words_and_directory",
+        ("agents/opencode/store.py", "return Candidates(self._open_since(started_at),", "return Candidates((),"),
+    ),
+    mutant(
+        "log-beside-a-database",
+        "a log beside a database that is there and cannot be used is a gap",
+        "the sessions that are only in there are missing, --strict 0",
+        "tests/agents/test_opencode_damage.py::test_a_log_that_cannot_be_used_is_a_gap",
+        ("agents/opencode/db.py", '            check_log(f"{self.path}-wal")\n', ""),
+    ),
+    mutant(
+        "copy-with-its-journal",
+        "a copy of a database has its journal, too",
+        "a transaction that was killed half done is read as the truth",
+        "torn/opencode_hot_journal",
+        ("agents/opencode/db.py", 'LOGS = ("-wal", "-journal")', 'LOGS = ("-wal",)'),
+    ),
+    mutant(
+        "usage-reads-before-it-tells",
+        "usage tells what it could not read after it has read it",
+        "messages of the older layout that cannot be read are no tokens, --strict 0",
+        "tests/agents/test_opencode_damage.py::test_usage_names_messages_of_the_older_layout_that_it_cannot_read",
+        (
+            "agents/opencode/usage.py",
+            "calls = [of_message(row, message, older=True) for message in folder.of_session(row.id)]",
+            "calls = (of_message(row, message, older=True) for message in folder.of_session(row.id))",
+        ),
+    ),
 )

@@ -119,6 +119,18 @@ ROWS = (
         f"{TS} looks for lines of `ps` that begin with the agent's name, and misses agents that it launched itself",
     ),
     Line(
+        "newest-copy", STATUS,
+        "a session is in a store twice: a copy in the folder of another day, or in the database of another channel",
+        "the one that its agent goes on with counts, in every command",
+        "list said `stopped` and status `done`, each firmly",
+    ),
+    Line(
+        "hints", STATUS,
+        "an agent that nothing proves a session for has other words or another directory than the session has",
+        "words and directory may say which session it is on; that it is on none they cannot",
+        "agentctl said `stopped` of a session that worked",
+    ),
+    Line(
         "another-name", STATUS,
         "an agent lives under another name: a link, a copy of its binary, a loader, a runtime, a renamed main thread",
         "it is found by its executable or by what it has open; if nothing proves its session, that is unknown, never "

@@ -200,3 +200,15 @@ def test_names_that_are_no_text(home: Home, by: str) -> None:
     assert spent(home.env, by).total.tokens.output == 1100
     shutil.rmtree(folder)
     assert spent(home.env, by).rows == ()
+
+
+def test_a_file_in_the_place_of_a_sessions_own_folder_is_a_gap(tmp_path: Path) -> None:
+    """The transcripts of its sub-agents belong there: their tokens are missing."""
+    folder = tmp_path / "projects" / "-work"
+    folder.mkdir(parents=True)
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").touch()
+    (folder / "11111111-1111-4111-8111-111111111111").touch()
+    (folder / "notes").touch()
+    files = Reader("claude-code", str(tmp_path))
+    list(load_usage("claude-code").folders(files, []))
+    assert [gap.path for gap in files.gaps] == [f"{folder}/11111111-1111-4111-8111-111111111111/subagents"]

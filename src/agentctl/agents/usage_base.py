@@ -297,8 +297,8 @@ def marks(fd: int, offset: int) -> str:
 
 def transcripts(files: Files, folder: str, suffix: str | tuple[str, ...]) -> tuple[list[tuple[str, Stamp]], list[str]]:
     """Return (name, stamp) of the files of a folder, and the names of the folders in it. What cannot be listed or
-    looked at is a gap."""
-    found, folders = [], []
+    looked at is a gap; so is a file in the place of the folder of a transcript, which listing it shows."""
+    found, folders, plain = [], [], []
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -320,10 +320,14 @@ def transcripts(files: Files, folder: str, suffix: str | tuple[str, ...]) -> tup
                     found.append((name, stamp_of(status)))
                 elif not entry.is_file():  # what is neither may be a link that leads nowhere: listing it says so
                     folders.append(name)
+                else:
+                    plain.append(name)
     except OSError as error:
         files.note(folder, error, SESSIONS)
     finally:
         os.close(fd)
+    if plain and isinstance(suffix, str):
+        folders += {name.removesuffix(suffix) for name, _ in found}.intersection(plain)
     return found, folders
 
 

@@ -126,6 +126,12 @@ def days_of(id: str) -> list[str]:
     return list(dict.fromkeys(time.strftime("%Y/%m/%d", moment) for moment in moments))
 
 
+def is_in_its_place(folder: str, name: str) -> bool:
+    """Return whether a rollout is in the folder of the day that its name begins with. Another file of the same thread,
+    in another folder, is a copy: restored from a backup, or archived."""
+    return folder.endswith(name[8:18].replace("-", "/"))  # rollout-2026-01-02T...
+
+
 def begun_at(id: str) -> float | None:
     """Return when a thread began, by its id; None if the id is of another kind."""
     try:

@@ -16,6 +16,7 @@ from agentctl.agents.codex.rollout import (
     days_of,
     ended_at,
     ids_of_days,
+    is_in_its_place,
     may_be_child,
     messages_of,
     parent_in,
@@ -251,11 +252,13 @@ class Store(base.Store):
                 yield folder, name
 
     def _all_rollouts(self) -> dict[str, str]:
-        """Return the path of each thread; of two, the one that is not archived. Each day is listed once."""
+        """Return the path of each thread; of two, the one in the folder of its day, else the one that is not archived.
+        Each day is listed once."""
         self._paths = {}
         for folder, name in self._rollouts():
             if id := thread_of(name):
-                self._paths.setdefault(id, f"{folder}/{name}")
+                if id not in self._paths or is_in_its_place(folder, name):
+                    self._paths[id] = f"{folder}/{name}"
             else:
                 self.reader.note_stray(f"{folder}/{name}")
         return self._paths
@@ -269,7 +272,7 @@ class Store(base.Store):
                     if found is not None:
                         self._found[f"{folder}/{name}"] = found
                     if id not in self._paths:
-                        other = self._of_its_day(id) if folder == self._archive else None
+                        other = None if is_in_its_place(folder, name) else self._of_its_day(id)
                         self._paths[id] = other or f"{folder}/{name}"
                     yield id
         yield from self._locks
@@ -287,13 +290,17 @@ class Store(base.Store):
         return any(thread_of(name) == id for name in self.reader.names(self._archive))
 
     def _of_its_day(self, id: str) -> str | None:
-        """Return the rollout in the folder of its day, which its id begins with; folders go by local time."""
+        """Return the rollout in the folder of its day, which its id begins with; folders go by local time. A copy in
+        the folder of another day counts only if there is no other."""
+        copy = None
         for day in days_of(id):
             folder = f"{self.root}/sessions/{day}"
             for name in self.reader.names(folder):
                 if name.endswith(f"-{id}.jsonl"):
-                    return f"{folder}/{name}"
-        return None
+                    if is_in_its_place(folder, name):
+                        return f"{folder}/{name}"
+                    copy = copy or f"{folder}/{name}"
+        return copy
 
     def _rollout(self, id: str) -> str | None:
         """Return the rollout of a thread: it looks in the folder of its day first, then everywhere."""
@@ -301,8 +308,7 @@ class Store(base.Store):
             return path
         if (path := self._of_its_day(id)) is not None:
             return path
-        ending = f"-{id}.jsonl"
-        return next((f"{folder}/{name}" for folder, name in self._rollouts() if name.endswith(ending)), None)
+        return self._all_rollouts().get(id)
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         path = self._rollout(id)

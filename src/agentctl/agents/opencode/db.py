@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BUSY = 0.2  # seconds to wait for a writer; readers of a write-ahead log hardly ever do
 HEADER = 100  # bytes, of every database
 MAGIC = b"SQLite format 3\0"
+LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+LOGS = ("-wal", "-journal")  # what belongs to a database: a copy without them is another database
 PAGE_SIZE, CHANGES, PAGES, VALID_FOR = slice(16, 18), slice(24, 28), slice(28, 32), slice(92, 96)  # of the header
 PAGE_SIZES = tuple(2**n for n in range(9, 16))
 COPY_LIMIT = 256 * 1024 * 1024
@@ -260,6 +262,8 @@ class Database:
                 return None
             if not is_begun(self.path):
                 return None
+            check_log(f"{self.path}-wal")
+            check_log(f"{self.path}-journal")
             try:
                 self._connection, self._columns = connect(self.path, "ro")
             except broken() as first:
@@ -343,6 +347,19 @@ def size_of(path: str) -> int:
         return 0
 
 
+def check_log(path: str) -> None:
+    """Raise Unreadable if the log beside a database is there and cannot be used: SQLite would take it for none, and
+    what is only in there would be missing without a word."""
+    try:
+        head = read_bytes(path, len(LOG_MAGIC[0]))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror or error}") from error
+    if path.endswith("-wal") and len(head) == len(LOG_MAGIC[0]) and head not in LOG_MAGIC:
+        raise Unreadable(f"{path}: it is no write-ahead log, so what was written last is lost or elsewhere")
+
+
 def is_begun(path: str) -> bool:
     """Return whether a table can be in it: each table has a page behind the first one, or is in the log. A file that is
     no database counts as begun, so that it is opened and reported."""
@@ -395,7 +412,8 @@ def connect(path: str, mode: str) -> tuple[sqlite3.Connection, frozenset[str]]:
 
 
 def copied(path: str) -> TemporaryDirectory[str]:
-    """Return a folder with a copy of a database and its write-ahead log, taken while neither changed."""
+    """Return a folder with a copy of a database and its logs, taken while none of them changed. SQLite then rolls back
+    in the copy what a killed process left half done."""
     from shutil import copyfile
     from tempfile import TemporaryDirectory
 
@@ -403,11 +421,10 @@ def copied(path: str) -> TemporaryDirectory[str]:
     try:
         for _ in range(3):
             before = stamps(path)
-            if sum(size for _, size in before) > COPY_LIMIT:
+            if sum(size for _, size in before.values()) > COPY_LIMIT:
                 raise Unreadable(f"{path}: it can only be read as a copy, and is too large for that")
-            copyfile(path, f"{folder.name}/copy.db")
-            if len(before) > 1:
-                copyfile(f"{path}-wal", f"{folder.name}/copy.db-wal")
+            for end in before:
+                copyfile(path + end, f"{folder.name}/copy.db{end}")
             if stamps(path) == before:
                 return folder
         raise Unreadable(f"{path}: it can only be read as a copy, and changes all the time")
@@ -416,9 +433,11 @@ def copied(path: str) -> TemporaryDirectory[str]:
         raise
 
 
-def stamps(path: str) -> list[tuple[int, int]]:
-    files = [path, f"{path}-wal"] if os.path.exists(f"{path}-wal") else [path]
-    return [(found.st_mtime_ns, found.st_size) for found in map(os.stat, files)]
+def stamps(path: str) -> dict[str, tuple[int, int]]:
+    """Return time and size of a database and its logs, by what their names end with."""
+    ends = ["", *(end for end in LOGS if os.path.exists(path + end))]
+    found = {end: os.stat(path + end) for end in ends}
+    return {end: (one.st_mtime_ns, one.st_size) for end, one in found.items()}
 
 
 def texts(rows: list[tuple[Any, ...]]) -> list[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # wrap every 795 days. So they sort only relative to the beginning of their session.
 ID_BITS = 48
 COUNTER_BITS = 12
+SHORTEST_HASH = 16  # characters
 HOUR = 3600.0  # a clock that was set back does not make the first message the newest
 
 
@@ -43,7 +44,7 @@ class Folder:
         """Return the folders of all projects. A file that somebody left among them is none."""
         folder = f"{self.path}/session"
         names = self._reader.names(folder)
-        return [f"{folder}/{name}" for name in names if not os.path.isfile(f"{folder}/{name}")]
+        return [f"{folder}/{name}" for name in names if is_project(name) or not os.path.isfile(f"{folder}/{name}")]
 
     def _session(self, id: str, path: str) -> Row | None:
         file = self._reader.json(path, RECORD)
@@ -143,6 +144,11 @@ class Folder:
         if (row := self.session(id)) is not None:
             for name in self._message_names(row):
                 yield self._message(row, name)
+
+
+def is_project(name: str) -> bool:
+    """Return whether a project can have this name: a hash, or `global`. A file of such a name hides its sessions."""
+    return name == "global" or (len(name) >= SHORTEST_HASH and all(sign in "0123456789abcdef" for sign in name))
 
 
 def id_time(name: str) -> int:

@@ -7,11 +7,12 @@ import os
 from agentctl.agents import load_part
 from agentctl.agents.opencode.turn import NEWEST, Row, Turn, prompt_of, read_turn, title_of
 from agentctl.errors import AgentFault, show_traceback
+from agentctl.files.bounded import read_bytes
 from agentctl.model import SESSIONS, UNKNOWN, WORKING, Evidence, Problem, Record, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from agentctl.agents.opencode.db import Database
     from agentctl.agents.opencode.json_store import Folder
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from agentctl.files.reader import Reader
 
 DATABASE = "opencode.db"
+SQLITE = b"SQLite format 3\0"  # how a database begins
 FIRST_MESSAGES = 4
 DEPTH = 3  # of sub-agents of sub-agents
 
@@ -63,30 +65,30 @@ class Sessions:
 
     def read(self, id: str) -> Reading | None:
         if id not in self._readings:
-            self._readings[id] = None
-            for source in self.sources():
-                if (row := source.session(id)) is not None:
-                    before = self._reader.failures
-                    messages = source.messages(row, NEWEST)
-                    turn = read_turn(messages, source.parts)
-                    if self._reader.failures > before or (not messages and row.directory is None):
-                        turn = turn._replace(turn=UNKNOWN, reason="a part of its files is not readable", inferred=False)
-                    self._readings[id] = Reading(row, turn, source)
-                    break
+            copies = [(row, source) for source in self.sources() if (row := source.session(id)) is not None]
+            newest = max(copies, key=lambda copy: copy[0].updated or 0.0, default=None)  # of equal ones, the first
+            self._readings[id] = None if newest is None else self._reading(*newest)
         return self._readings[id]
+
+    def _reading(self, row: Row, source: Database | Folder) -> Reading:
+        before = self._reader.failures
+        messages = source.messages(row, NEWEST)
+        turn = read_turn(messages, source.parts)
+        if self._reader.failures > before or (not messages and row.directory is None):
+            turn = turn._replace(turn=UNKNOWN, reason="a part of its files is not readable", inferred=False)
+        return Reading(row, turn, source)
 
     def begun_since(self, moment: float) -> list[Row]:
         """Return the sessions, without sub-agents, that were written since. That reads all of them, so once in a
         query."""
         if self._newer is None or moment < self._newer[0]:
-            rows = {row.id: row for source in reversed(self.sources()) for row in source.begun_since(moment)}
-            self._newer = (moment, list(rows.values()))
+            self._newer = (moment, newest_of(row for source in self.sources() for row in source.begun_since(moment)))
         return [row for row in self._newer[1] if (row.updated or 0.0) >= moment]
 
     def latest_of(self, directory: str, limit: int) -> list[Row]:
         """Return the sessions of a directory that were changed last, the latest first."""
-        rows = {row.id: row for source in reversed(self.sources()) for row in source.of_directory(directory, limit)}
-        return sorted(rows.values(), key=lambda row: -(row.updated or 0.0))[:limit]
+        rows = newest_of(row for source in self.sources() for row in source.of_directory(directory, limit))
+        return sorted(rows, key=lambda row: -(row.updated or 0.0))[:limit]
 
     def offered(self, directory: str, *, whole: bool) -> set[str]:
         """Return the sessions that a screen in this directory can show. The older files count only if no database is
@@ -165,3 +167,20 @@ class Sessions:
             parent=row.parent,
             evidence=(Evidence("store", turn.reason, row.path),),
         )
+
+
+def check_root(root: str) -> None:
+    """Raise OSError if there is something else than a folder or, as OPENCODE_DB may name, a database."""
+    if not os.path.isdir(root) and (head := read_bytes(root, len(SQLITE))) not in (b"", SQLITE):
+        raise OSError(f"not a folder and not a database: it begins with {head!r}")
+
+
+def newest_of(rows: Iterable[Row]) -> list[Row]:
+    """Return a row for each session. If it is in several databases, or also in older files, the newest row counts: a
+    person took it along to another release channel or version, and went on with it there."""
+    newest: dict[str, Row] = {}
+    for row in rows:
+        known = newest.get(row.id)
+        if known is None or (row.updated or 0.0) > (known.updated or 0.0):
+            newest[row.id] = row
+    return list(newest.values())

@@ -10,8 +10,8 @@ from agentctl.agents.base import FINISHING, Candidates
 from agentctl.agents.directories import is_in
 from agentctl.agents.opencode.adapter import ADAPTER, NAME
 from agentctl.agents.opencode.arguments import Arguments, read_arguments
-from agentctl.agents.opencode.sessions import Sessions
-from agentctl.files.bounded import read_bytes, real_path
+from agentctl.agents.opencode.sessions import Sessions, check_root
+from agentctl.files.bounded import real_path
 from agentctl.model import (
     AGENT,
     DAEMON,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from agentctl.kernel.processes import Processes
 
 
-SQLITE = b"SQLite format 3\0"  # how a database begins
 SHARED = ("-shm", "-wal")  # SQLite opens these files of a database for writing even if it only reads
 MOST_SILENT = 1  # more of them would cost more time than a store is given
 # Tools that log before all else whether they may run or have to ask.
@@ -201,6 +200,8 @@ class Store(base.Store):
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
         ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
         ids = list(dict.fromkeys([*ids, *self._told_to_open(given, cwd, started_at)]))
+        if not ids:
+            return Candidates(self._open_since(started_at), sole=False, why="no log of it says which session it is on")
         hidden = process.key in self._unread or self.reader.can_hide(SESSIONS)
         sole = not hidden and self._written_ahead(newer).isdisjoint(ids)
         return Candidates(tuple(ids), sole=sole, why="no log of it says which session it is on")
@@ -261,6 +262,13 @@ class Store(base.Store):
         why = "its log, which may be a moment late, names nothing that it works on"
         sole = not given.serves and not any(self._is_of_another(id, trail.run) for id in ids if id not in rest)
         return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=sole, why=why)
+
+    def _open_since(self, moment: float) -> tuple[str, ...]:
+        """Return the open turns that were begun since, and that no process is proved to be on. Directory and prompt are
+        hints: they may say which session a process is on, and cannot say that it is on none."""
+        begun = (row.id for row in self._sessions.begun_since(moment) if row.id not in self._held)
+        unsaid = (id for id in begun if not any(self._has_logged(id, trail) for trail in self._trails.values()))
+        return tuple(id for id in unsaid if self._is_open(id))
 
     def _is_open(self, id: str) -> bool:
         """Return whether a turn is open: a server is on no session that is at rest."""
@@ -450,12 +458,6 @@ def waiting_for_person(link: Link, tool: Tool) -> Link:
         inferred=True,
         doubt=tool.call,
     )
-
-
-def check_root(root: str) -> None:
-    """Raise OSError if there is something else than a folder or, as OPENCODE_DB may name, a database."""
-    if not os.path.isdir(root) and (head := read_bytes(root, len(SQLITE))) not in (b"", SQLITE):
-        raise OSError(f"not a folder and not a database: it begins with {head!r}")
 
 
 def works_in(row: Row, details: Details) -> bool:

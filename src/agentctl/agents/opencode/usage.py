@@ -9,7 +9,7 @@ import os
 
 from agentctl.agents.opencode.db import Database
 from agentctl.agents.opencode.json_store import Folder
-from agentctl.agents.opencode.sessions import Sessions
+from agentctl.agents.opencode.sessions import Sessions, check_root
 from agentctl.agents.opencode.turn import model_of
 from agentctl.agents.usage_base import (
     GARBLED,
@@ -46,12 +46,14 @@ MOST_OPEN = 1000  # unfinished messages that are looked at again; with more of t
 
 class OpenCodeUsage(Usage):
     def folders(self, files: Reader, problems: list[Problem]) -> Iterator[Sources]:
+        if os.path.lexists(files.root):
+            check_root(files.root)
         databases = Sessions(files, problems).databases
         for folder in dict.fromkeys(map(os.path.dirname, databases)):  # they lie together
             yield from stamped(files, folder, list(map(os.path.basename, databases)), database_stamp, no_session)
         messages = f"{files.root}/storage/message"
         if os.path.isdir(files.root):
-            inside = [name for name in files.names(messages) if not os.path.isfile(f"{messages}/{name}")]
+            inside = [name for name in files.names(messages) if is_of_session(f"{messages}/{name}")]
             yield from stamped(files, messages, inside, folder_stamp, str)
 
     def count(self, source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None = None) -> Counted:
@@ -75,6 +77,11 @@ def stamped(
         yield Sources(folder, found, session_of)
 
 
+def is_of_session(path: str) -> bool:
+    """Return whether the messages of a session belong at this path. A file that somebody left has another name."""
+    return os.path.basename(path).startswith("ses_") or not os.path.isfile(path)
+
+
 def no_session(name: str) -> str:
     """Return no session: a database has many."""
     return ""
@@ -92,8 +99,16 @@ def database_stamp(path: str) -> Stamp:
 
 def folder_stamp(folder: str) -> Stamp:
     with os.scandir(folder) as entries:
-        found = [entry.stat() for entry in entries]
+        found = [status_of(entry) for entry in entries]
     return len(found), *sums_of(found)
+
+
+def status_of(entry: os.DirEntry[str]) -> os.stat_result:
+    """Return the status of a file; of the link itself if it leads nowhere: reading it says so."""
+    try:
+        return entry.stat()
+    except OSError:
+        return entry.stat(follow_symlinks=False)
 
 
 def sums_of(found: list[os.stat_result]) -> tuple[int, int, int]:
@@ -159,7 +174,7 @@ def count_folder(source: Source) -> Counted:
     if row is None:
         why = f"{files.gaps[0].why}: {files.gaps[0].path}" if files.gaps else None
         return Counted([], {}, {}, True, why)
-    calls = (of_message(row, message, older=True) for message in folder.of_session(row.id))
+    calls = [of_message(row, message, older=True) for message in folder.of_session(row.id)]  # all are read here
     facts = {row.id: Facts(row.parent, row.directory)}
     problem = f"{files.gaps[0].why}: {files.gaps[0].path}" if files.gaps else None
     return Counted([call for call in calls if call is not None], facts, {}, True, problem)
