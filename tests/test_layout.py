@@ -37,6 +37,7 @@ ROOMS = (
     "agents",
     "launches",
     "query",
+    "live",
     "terminal",
     "workspace",
     "launch",
@@ -186,6 +187,7 @@ def test_every_trick_says_what_it_stands_for_and_is_tested_and_explained() -> No
 
 
 PURE = {
+    "live/difference.py": {"agentctl.model", "collections.abc"},
     "usage/report.py": {"agentctl.model", "agentctl.usage.sums", "collections.abc"},
     "query/world.py": {"agentctl.launches.written", "agentctl.model", "agentctl.kernel.processes", "collections.abc"},
     "query/present.py": {"agentctl.model", "agentctl.kernel.processes", "agentctl.query.world"},
