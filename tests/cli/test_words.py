@@ -137,7 +137,7 @@ def test_what_is_ignored_is_still_shown(home: Home, gap: Path) -> None:
 
 LOOKING = {
     "list": (), "status": ("ID",), "why": ("ID",), "peek": ("ID",), "usage": (), "wait": ("ID",), "agents": (),
-    "locks": (),
+    "locks": (), "events": (),
 }  # fmt: skip
 ACTING = {
     "launch": ("demo", "-p", "x"), "resume": ("ID", "x"), "send": ("ID", "x"), "stop": ("ID",), "lock": (".",),

@@ -3,6 +3,7 @@ that it is an event that wakes."""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sqlite3
@@ -16,7 +17,7 @@ import pytest
 
 from agentctl.kernel import stall_guard
 from agentctl.kernel import watch as watching
-from agentctl.kernel.watch import CHANGED, DUE, ENDED, GAPS, PAUSES, Inotify, Pace, Watch
+from agentctl.kernel.watch import CHANGED, CLOSED, DUE, ENDED, GAPS, PAUSES, Inotify, Pace, Watch
 from agentctl.model import ProcessKey
 from tests.support.children import PATIENCE, end_unreaped, true_key
 
@@ -331,3 +332,39 @@ def test_pauses_grow_and_begin_anew() -> None:
     pace.woken(ENDED, 0.0)
     assert pace.pause(False) == PAUSES[0]
     assert pace.earliest() == float("-inf")  # an end keeps no file waiting
+
+
+def test_a_reader_that_goes_away_wakes() -> None:
+    reader, writer = os.pipe()
+    with Watch(reader=writer) as watch:
+        assert nothing(watch)  # that one may write is no news
+        os.close(reader)
+        assert sleep(watch) == CLOSED
+    os.close(writer)
+
+
+def test_what_finds_no_room_is_tried_again(watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(watch._files, "_add", lambda *_: -1)
+        patched.setattr(watch._files, "_errno", lambda: errno.ENOSPC)
+        assert watch.cover([], [str(path)])
+    assert watch.full and watch.blind
+    watch.try_again()
+    assert watch.cover([], [str(path)])  # new: it was not watched until now
+    assert not watch.full and not watch.blind
+    path.write_text("x")
+    assert sleep(watch) == CHANGED
+
+
+def test_a_path_that_is_not_there_is_no_want_of_room(watch: Watch, tmp_path: Path) -> None:
+    assert watch.cover([], [str(tmp_path / "a" / "b")])
+    assert not watch.full
+
+
+def test_too_many_instances_are_a_want_of_room_too(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch._files.close()
+    watch._files.full = True
+    watch.try_again()
+    assert watch._files.fd is not None and not watch.full

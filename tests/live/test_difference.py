@@ -35,6 +35,7 @@ from agentctl.model import (
     PROCESS_WORDS,
     STATUS_WORDS,
     TURN_WORDS,
+    UNKNOWN,
     WAITING,
     Problem,
     Session,
@@ -163,6 +164,15 @@ def test_a_store_that_was_not_read_to_its_end_ends_nothing(turn: str) -> None:
     assert types(carried(seen(old), gap), seen(ended)) == [STATUS_TYPES[ended.status]]
     elsewhere = seen(ended, unread=[("amber", "/two")])  # another store of the same agent: this end is proved
     assert types(seen(old), elsewhere) == [STATUS_TYPES[ended.status]]
+
+
+def test_the_end_of_a_session_is_told_once_whatever_cannot_be_read_later() -> None:
+    ended, unknown = session("s", GONE, "done"), session("s", GONE, UNKNOWN)
+    gap = seen(unknown, problems=[Problem("amber", "not read", "/one")])
+    assert types(seen(ended), gap) == [PROBLEM]
+    assert types(carried(seen(ended), gap), seen(ended)) == [RECOVERED]
+    assert types(seen(ended), seen(unknown)) == ["session.unknown"]  # nothing hides it: that is news
+    assert types(seen(session()), gap) == [PROBLEM, "session.unknown"]
 
 
 def test_a_problem_is_known_by_its_place_not_by_its_words() -> None:

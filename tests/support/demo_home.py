@@ -69,8 +69,17 @@ class Home:
         """Start an agent under a new id. Return once it waits for a prompt, or its prompt is in the store: an agent
         that is killed before that never began a turn."""
         id = str(uuid.uuid4())
+        child = self._popen("--session-id", id, *arguments, stdin=stdin)
+        wait_until(lambda: self.has_begun(id), "its prompt")
+        return id, child
+
+    def resume(self, id: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start an agent that goes on with a session."""
+        return self._popen("--resume", id, *arguments, stdin=subprocess.DEVNULL)
+
+    def _popen(self, *arguments: str, stdin: int) -> subprocess.Popen[str]:
         child = subprocess.Popen(
-            [*COMMAND, "--session-id", id, *arguments],
+            [*COMMAND, *arguments],
             stdin=stdin,
             stdout=subprocess.DEVNULL,
             env=self.env,
@@ -78,8 +87,7 @@ class Home:
             text=True,
         )
         self._started.append(child)
-        wait_until(lambda: self.has_begun(id), "its prompt")
-        return id, child
+        return child
 
     def has_begun(self, id: str) -> bool:
         file, events = self.process_file(id), kinds(self.events(id))

@@ -35,6 +35,7 @@ VERBS = {
     "attach": ("attach", "open the screen of a session that runs in tmux"),
     "send": ("send", "give an idle session its next prompt"),
     "stop": ("stop", "end sessions in their agent's own orderly way"),
+    "events": ("events", "print what is so now; -f goes on with each change"),
     "wait": ("wait", "wait until sessions no longer run, or are idle, waiting or ended"),
     "compare": ("compare", "show a group side by side: status, time, tokens, commits, diff"),
     "accept": ("accept", "merge the work of one slot of a group into your branch"),
@@ -52,10 +53,10 @@ ELSEWHERE = {"kill": "stop", "rm": "stop", "show": "status", "inspect": "status"
 SWEEPING = ("list", "launch", "resume", "stop", "wait", "locks")
 # Short-lived, so garbage collection is off: it would take a fifth of judging 10 000 sessions, and 4 % of counting.
 BRIEF = ("list", "status", "why", "usage")
-QUESTIONS = (*BRIEF, "peek")
+QUESTIONS = (*BRIEF, "peek", "events")
 UNFREED: list[object] = []
 # What a broken configuration does not stop: these change nothing. The others must not go on without what a person set.
-SHOWING = ("list", "status", "why", "usage", "agents", "locks", "compare")  # with `problems` in their answer
+SHOWING = ("list", "status", "why", "usage", "agents", "locks", "compare", "events")  # with `problems` in their answer
 LOOKING = (*SHOWING, "peek", "attach", "wait", "completion")
 FOR_RUNNERS = {  # none of them needs the configuration: what a person types there must not break a promise
     "_over": ("launch_over", "is the session of a launch over?"),
@@ -79,6 +80,7 @@ examples:
   agentctl attach 3f2a              its screen, if it runs in tmux
   agentctl send 3f2a TEXT           give it its next prompt
   agentctl wait 3f2a --timeout 30m  wait until it no longer runs
+  agentctl events -f                what changes, as it changes
   agentctl stop 3f2a                end it, and say what is true afterwards
   agentctl compare night            the slots of a group side by side
   agentctl worktree clean night     remove the worktrees of a group

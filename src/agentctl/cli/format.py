@@ -13,32 +13,37 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
 SLOW = 1.0  # seconds before progress is shown
 PATHS = ("DIRECTORY", "WORKTREE")  # columns whose cells are cut at their beginning
 
 
-def table(
+def table_lines(
     columns: Mapping[str, Sequence[str]],
     *,
     right: Container[str] = (),
     flexible: Mapping[str, int] = {},
     optional: Sequence[str] = (),
     statuses: Sequence[str] = (),
-) -> None:
-    """Print cells below the names of their columns, no wider than the terminal. The cells of `flexible` columns are cut
-    to fit, down to the width that is given there; `optional` columns are left out, the first one first, if a terminal
-    is too narrow for all of them. The columns in `right` are aligned to the right. `statuses` colours the cells of
-    STATUS. (It works column by column: for ten thousand rows that takes two thirds of the time of row by row.)"""
+) -> list[str]:
+    """Return the lines of a table: cells below the names of their columns, no wider than the terminal. The cells of
+    `flexible` columns are cut to fit, down to the width that is given there; `optional` columns are left out, the first
+    one first, if a terminal is too narrow for all of them. The columns in `right` are aligned to the right. `statuses`
+    colours the cells of STATUS. (It works column by column: for ten thousand rows that takes two thirds of the time of
+    row by row.)"""
     widths = {name: max(len(name), cells.widest(column)) for name, column in columns.items()}
     widths = cells.fitted(widths, output.width(), flexible, optional if output.has_width() else ())
     padded = cells.padded(columns, widths, right, PATHS, output.ellipsis())
     if statuses and output.colourful():
         head, *words = padded["STATUS"]
         padded["STATUS"] = [head, *map(output.coloured, words, statuses)]
-    lines = [line.rstrip() for line in map(cells.GAP.join, zip(*padded.values(), strict=True))]
-    print("\n".join(lines))
+    return [line.rstrip() for line in map(cells.GAP.join, zip(*padded.values(), strict=True))]
+
+
+def table(columns: Mapping[str, Sequence[str]], **more: Any) -> None:
+    """Print a table, with the options of `table_lines`."""
+    print("\n".join(table_lines(columns, **more)))
 
 
 def columns_of(names: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from agentctl.query.sessions import RECENT, Scope, settled_look
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from agentctl.model import Answer, Launch, Left, Session
     from agentctl.query.reading import Readings
@@ -45,6 +45,7 @@ examples:
   agentctl list --status waiting        which sessions need a person?
   agentctl list -a --since 12h --cwd .  the last 12 hours in this directory
   agentctl list --agent claude --tree   with sub-agents
+  agentctl list --watch                 the table, redrawn on changes
   agentctl list --json
       {"schema": 1, "sessions": [...], "unattached": [...], "problems": [...],
        "not_shown": [...], "tools_left": [...]}
@@ -75,6 +76,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--since", metavar="AGE", help="also sessions that ended since: 30m, 12h, 7d, 4w or all")
     parser.add_argument("-n", type=count, metavar="N", help="at most N rows")
     parser.add_argument("--tree", action="store_true", help="also sub-agents, below their parent")
+    parser.add_argument("--watch", action="store_true", help="show the table until Ctrl-C, and redraw it on changes")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--strict", action="store_true", help="exit with 5 if anything could not be read or known")
 
@@ -94,10 +96,13 @@ def run(args: Namespace) -> int:
         brief=not args.json,
         related_launches_only=args.group is None,
     )
+    if args.watch:
+        from agentctl.cli import list_watch
+
+        return list_watch.run(args, scope)
     with format.Progress("sessions read") as progress:
         look = settled_look(scope, tell=progress if sys.stderr.isatty() else None)
-    answer = look.answer if args.group is None else of_group(args.group, look)
-    answer = answer._replace(tools_left=orphans.left_behind(look, scope))
+    answer = answer_of(look, scope, args.group)
     matching = select(answer.sessions, args)
     rows = matching if args.n is None else matching[: args.n]
     if args.json:
@@ -116,6 +121,12 @@ def run(args: Namespace) -> int:
     cli.keep_to_the_end(look.answer, look.world)  # not the stores: they close their databases and remove copies
     unsure = answer.problems or any(session.status == "unknown" for session in matching)
     return 5 if args.strict and unsure else 0
+
+
+def answer_of(look: Look, scope: Scope, group: str | None) -> Answer:
+    """Return what a look says of what was asked for."""
+    answer = look.answer if group is None else of_group(group, look)
+    return answer._replace(tools_left=orphans.left_behind(look, scope))
 
 
 def chosen(agents: list[str] | None) -> tuple[str, ...] | None:
@@ -183,21 +194,26 @@ def row_order(session: Session) -> tuple[int, float, str, str]:
 
 
 def show(rows: list[Session], look: Look, args: Namespace, matching: int) -> None:
-    answer = look.answer
     if rows:
         table(rows, args.tree, typeable(rows, look.readings))
     else:
-        print(no_rows(answer, args, matching), file=sys.stderr)
+        print(no_rows(look.answer, args, matching), file=sys.stderr)
+    for line in lines_below(look.answer, args):
+        print(line)
+
+
+def lines_below(answer: Answer, args: Namespace) -> Iterator[str]:
+    """Yield what is told below the table."""
     if answer.unattached:
-        print("\nlive agent processes that belong to no session yet:")
+        yield "\nlive agent processes that belong to no session yet:"
         for process in answer.unattached:
-            print(f"  {unattached_line(process)}")
+            yield f"  {unattached_line(process)}"
     if args.status or args.cwd is not None or args.group is not None:
         return  # what follows was not asked for
     if answer.tools_left:
-        print(f"\n{tools_line(answer.tools_left)}")
+        yield f"\n{tools_line(answer.tools_left)}"
     if answer.not_shown:
-        print(f"\n{not_shown_line(len(answer.not_shown))}")
+        yield f"\n{not_shown_line(len(answer.not_shown))}"
 
 
 def tools_line(left: Sequence[Left]) -> str:
@@ -241,9 +257,13 @@ def unattached_line(process: Unattached) -> str:
 
 
 def table(rows: list[Session], tree: bool, ids: Mapping[str, str]) -> None:
+    print("\n".join(table_lines(rows, tree, ids)))
+
+
+def table_lines(rows: list[Session], tree: bool, ids: Mapping[str, str]) -> list[str]:
     shown = ordered(rows, tree)
     statuses = [session.status for session, _ in shown]
-    format.table(columns_of(shown, ids), flexible=FLEXIBLE, optional=OPTIONAL, statuses=statuses)
+    return format.table_lines(columns_of(shown, ids), flexible=FLEXIBLE, optional=OPTIONAL, statuses=statuses)
 
 
 def columns_of(shown: list[tuple[Session, str]], ids: Mapping[str, str]) -> dict[str, list[str]]:

@@ -105,9 +105,13 @@ def json_text(value: Mapping[str, object], *, one_line: bool = False) -> str:
 
 def warn(problems: Iterable[Problem]) -> None:
     for problem in problems:
-        where = f"{plain(problem.path)}: " if problem.path else ""
-        whose = "" if problem.agent == OWNER else f"{problem.agent} could not be read: "
-        print(f"agentctl: {whose}{where}{plain(problem.problem)}", file=sys.stderr)
+        print(f"agentctl: {problem_line(problem)}", file=sys.stderr)
+
+
+def problem_line(problem: Problem) -> str:
+    where = f"{plain(problem.path)}: " if problem.path else ""
+    whose = "" if problem.agent == OWNER else f"{problem.agent} could not be read: "
+    return f"{whose}{where}{plain(problem.problem)}"
 
 
 def in_what_was_read(nothing: str, problems: Sequence[Problem], hint: str = "") -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agentctl.model import ProcessKey
 
 ENDED, CHANGED, DUE = "ended", "changed", "due"  # a process; a file; nothing, but the time has come
+CLOSED = "closed"  # nobody reads any more what we write
 
 PAUSES = (1.0, 15.0)  # seconds without a wake-up, the first and the longest, if everything is watched
 BLIND_PAUSES = (0.5, 2.0)  # the same if something is not
@@ -86,8 +87,12 @@ class Arming(Errand):
 
 
 class Watch:
-    def __init__(self) -> None:
-        self._pace = Pace()
+    """`pace` decides when files wake us. `reader`: a descriptor that we write to; if its other end is closed, `sleep`
+    returns CLOSED."""
+
+    def __init__(self, pace: Pace | None = None, reader: int | None = None) -> None:
+        self._pace = pace or Pace()
+        self._reader = reader
         self._ends: dict[ProcessKey, int] = {}  # of those that live: the pidfd
         self._ended: set[ProcessKey] = set()
         self._files = Inotify()
@@ -117,6 +122,19 @@ class Watch:
         self.blind = blind or bool(unseen) or any(arming.blind for arming in self._paths.values())
         return new or bool(fresh)
 
+    @property
+    def full(self) -> bool:
+        """Has the kernel no room for all our watches?"""
+        return self._files.full
+
+    def try_again(self) -> None:
+        """Forget what could not be watched for want of room: `cover` then finds it new, and tries again."""
+        if self._files.fd is None:
+            self._files = Inotify()
+        self._files.full = False
+        for path in [path for path, arming in self._paths.items() if arming.blind]:
+            self._forget(path)
+
     def sleep(self, until: float | None = None) -> str:
         """Sleep until a process ends, a file changes, it is `until` (monotonic), or the pause is over. Return which."""
         due = time.monotonic() + self._pace.pause(self.blind)
@@ -124,9 +142,9 @@ class Watch:
         changed = False
         while True:
             # Once a file has changed there is nothing more to learn from files until we may wake.
-            ended = self._poll(wake - time.monotonic(), files=not changed)
-            if ended:
-                return self._return(ENDED)
+            happened = self._poll(wake - time.monotonic(), files=not changed)
+            if happened is not None:
+                return self._return(happened)
             if not changed and self._drain():
                 changed = True
                 wake = min(wake, max(self._pace.earliest(), time.monotonic()))
@@ -145,19 +163,24 @@ class Watch:
         self._pace.woken(why, time.monotonic())
         return why
 
-    def _poll(self, seconds: float, *, files: bool) -> bool:
-        """Wait, and return whether a process has ended. It is not watched any further."""
+    def _poll(self, seconds: float, *, files: bool) -> str | None:
+        """Wait, and return ENDED if a process has ended (it is not watched any further), CLOSED if our reader has
+        gone."""
         poll = select.poll()
         by_fd = {fd: key for key, fd in self._ends.items()}
         for fd in by_fd:
             poll.register(fd, select.POLLIN)
         if files and self._files.fd is not None:
             poll.register(self._files.fd, select.POLLIN)
-        ready = [by_fd[fd] for fd, _ in poll.poll(max(0.0, seconds) * 1000) if fd in by_fd]
-        for key in ready:
+        if self._reader is not None:
+            poll.register(self._reader, 0)  # an error or a hang-up is reported in any case
+        ready = [fd for fd, _ in poll.poll(max(0.0, seconds) * 1000)]
+        for key in [by_fd[fd] for fd in ready if fd in by_fd]:
             os.close(self._ends.pop(key))
             self._ended.add(key)
-        return bool(ready)
+        if self._reader in ready:
+            return CLOSED
+        return ENDED if any(fd in by_fd for fd in ready) else None
 
     # Processes
 
@@ -273,16 +296,20 @@ class Inotify:
 
     def __init__(self) -> None:
         self.fd: int | None = None
+        self.full = False  # the kernel has no room: this user has too many of them, or of watches
         try:
             import ctypes
 
-            libc = ctypes.CDLL(None)
+            libc = ctypes.CDLL(None, use_errno=True)
+            self._errno = ctypes.get_errno
             self._add, self._remove = libc.inotify_add_watch, libc.inotify_rm_watch
             fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         except (ImportError, OSError, AttributeError):
             return  # another system, or a Python without ctypes
-        if fd >= 0:  # else this user has too many of them already
+        if fd >= 0:
             self.fd = fd
+        else:
+            self.full = self._errno() in (errno.EMFILE, errno.ENFILE)
 
     def close(self) -> None:
         if self.fd is not None:
@@ -294,6 +321,8 @@ class Inotify:
         if self.fd is None:
             return None
         number: int = self._add(self.fd, os.fsencode(path), mask | MASK_ADD)
+        if number < 0 and self._errno() == errno.ENOSPC:
+            self.full = True
         return number if number >= 0 else None
 
     def drop(self, number: int) -> None:

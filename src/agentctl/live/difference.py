@@ -14,12 +14,13 @@
 | agent.problem, agent.recovered | something of an agent cannot be read; it can be read again |
 
 What could not be read ends nothing. A session that is absent while a problem may hide it stays as it was, and so does
-one whose store was not read to its end and that seems to have ended: the look after the problem tells.
+one whose store was not read to its end and that seems to have ended: the look after the problem tells. One that has
+ended does not become unknown meanwhile, so its end is told once.
 """
 
 from __future__ import annotations
 
-from agentctl.model import ALIVE, GONE, WAITING, Value
+from agentctl.model import ALIVE, GONE, UNKNOWN, WAITING, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def new_run(before: Session, after: Session) -> str | None:
 
 def is_held(before: Session, after: Session | None, look: Seen) -> bool:
     """Return whether a look cannot tell what became of a session, because of what could not be read."""
-    if after is None:
+    if after is None or (before.status in ENDS and after.status == UNKNOWN):
         return any(agent in (before.agent, *NOT_AN_AGENT) for agent, _ in (*look.problems, *look.unread))
     ends = after.status in ENDS and before.status not in ENDS
     return ends and (after.agent, after.store) in look.unread

@@ -39,6 +39,7 @@ class Scope(Value):
     since: float | None = None  # None: only what is alive or unknown
     prefix: str | None = None
     ids: tuple[str, ...] | None = None  # exactly these sessions
+    also: frozenset[tuple[str, str]] = frozenset()  # (agent, id): sessions that are shown whenever they ended
     children: bool = False
     tokens: bool = False
     brief: bool = False  # of stored sessions only what the row of a table shows

@@ -326,6 +326,8 @@ def in_scope(session: Session, scope: Scope) -> bool:
         return session.id in scope.ids
     if scope.prefix is not None:
         return session.id.startswith(scope.prefix)
+    if (session.agent, session.id) in scope.also:
+        return True
     if session.parent is not None and not scope.children:
         return False
     if session.process != GONE:

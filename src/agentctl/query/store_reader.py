@@ -176,6 +176,7 @@ def answers(reading: Reading, question: Question, *, whole_id: bool) -> Iterator
 def matches_in(reading: Reading, scope: Scope, *, whole_id: bool) -> set[str]:
     """Return the sessions of this store that are asked for by their id or the beginning of it."""
     matches = set(scope.ids or ())
+    matches.update(id for agent, id in scope.also if agent == reading.agent.NAME)
     if scope.prefix is not None and whole_id:
         matches.update([scope.prefix] if reading.has else [])
     elif scope.prefix is not None:
