@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[1]
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 NAMED = sorted(set(re.findall(r"`([\w/]+\.py):([\w.]+)`", PAGE)))
 QUESTIONS = 10
-COMMANDS = ("list", "launch", "stop", "send", "usage")
+COMMANDS = ("list", "launch", "stop", "events", "send", "usage")
 
 
 def section(title: str) -> str:

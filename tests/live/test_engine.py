@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ from agentctl.live.engine import Ended, Engine, Stalled, follow
 from agentctl.model import ALIVE, GONE, Session
 from agentctl.query import sessions
 from agentctl.query.reading import Scope
-from tests.support.demo_home import TIMEOUT, Home, wait_until
+from tests.support.demo_home import TIMEOUT, Home, session_of, wait_until
 from tests.support.following import Following
 
 if TYPE_CHECKING:
@@ -168,12 +169,14 @@ def test_a_store_that_cannot_be_read_ends_nothing(home: Home) -> None:
         child.wait()
         following.reaches(ended, "stopped")
         folder = home.root / "sessions"
-        folder.rename(home.root / "away")
-        folder.write_text("not a folder")
+        with following.between_looks:
+            folder.rename(home.root / "away")
+            folder.write_text("not a folder")
         following.tells("agent.problem", agent="demo")
         following.engine_looks_again()
-        folder.unlink()
-        (home.root / "away").rename(folder)
+        with following.between_looks:
+            folder.unlink()
+            (home.root / "away").rename(folder)
         following.tells("agent.recovered", agent="demo")
         following.engine_looks_again()
         words = following.words(id)
@@ -238,6 +241,49 @@ def test_no_room_for_watches_is_told_and_it_looks_all_the_same(home: Home, monke
         following.reaches(id, "running")
         full[0] = False
         following.tells("agent.recovered", agent="agentctl")
+
+
+def test_a_session_that_is_followed_is_shown_whenever_it_ended(home: Home) -> None:
+    id = session_of(home.run("-p", "ended"))
+    shown = sessions.settled_look(Scope(), home.env).answer.sessions
+    assert shown == ()
+    (session,) = sessions.settled_look(Scope(also=frozenset({("demo", id)})), home.env).answer.sessions
+    assert (session.id, session.status) == (id, "done")
+    assert sessions.settled_look(Scope(also=frozenset({("codex", id)})), home.env).answer.sessions == ()
+
+
+class Asleep:
+    """A watch to which nothing happens: it notes until when it was to sleep, and says that this moment has come."""
+
+    def __init__(self) -> None:
+        self.until: list[float] = []
+
+    def sleep(self, until: float) -> str:
+        self.until.append(until)
+        return watching.DUE
+
+
+def test_a_check_of_the_pids_keeps_the_rest_that_files_have_to_take(home: Home) -> None:
+    engine, watch, bursts = Engine(Scope(), home.env), Asleep(), pace.Bursts()
+    now = time.monotonic()
+    for wake in (now - 0.1, now):
+        bursts.woken(watching.CHANGED, wake)
+    engine._checked = now - engines.CHECK_PIDS + 0.2  # a check is due before files may wake again
+    assert engine._sleep(watch, bursts, now) == watching.DUE  # type: ignore[arg-type]
+    engine._checked = now - engines.CHECK_PIDS + 0.2
+    rest = bursts.earliest()
+    assert rest > now + 0.2
+
+    class Enough(Exception):
+        pass
+
+    def enough() -> None:
+        raise Enough
+
+    engine._tick = enough
+    with pytest.raises(Enough):
+        engine._sleep(watch, bursts, now + NEVER)  # type: ignore[arg-type]
+    assert watch.until == [now, rest]
 
 
 def test_it_ends_when_nobody_reads_any_more(home: Home) -> None:

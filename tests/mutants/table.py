@@ -10,6 +10,7 @@ from tests.mutants.table_guesses import GUESSES
 from tests.mutants.table_hints import HINTS
 from tests.mutants.table_kernel import KERNEL
 from tests.mutants.table_launches import LAUNCHES
+from tests.mutants.table_live import LIVE
 from tests.mutants.table_namespaces import NAMESPACES
 from tests.mutants.table_places import PLACES
 from tests.mutants.table_rows import ROWS
@@ -36,4 +37,5 @@ MUTANTS = (
     *ACT,
     *WORKTREES,
     *ROWS,
+    *LIVE,
 )

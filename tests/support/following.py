@@ -27,6 +27,7 @@ class Following:
         self._reader, writer = os.pipe()
         self._writer = writer
         self._looks = 0
+        self.between_looks = threading.Lock()  # whoever holds it changes something at once, for the engine
         self.engine = Engine(scope or Scope(related_launches_only=True), env, reader=writer)
         look = self.engine.look
         self.engine.look = lambda: self._counted(look)  # type: ignore[method-assign]
@@ -35,7 +36,8 @@ class Following:
         wait_until(lambda: self.checkpoint is not None or self.error is not None, "the checkpoint")
 
     def _counted(self, look: Callable[[], Look]) -> Look:
-        found = look()
+        with self.between_looks:
+            found = look()
         self._looks += 1
         return found
 
