@@ -411,6 +411,7 @@ def test_the_commonest_commands_import_nothing_heavy(home: Home, tmp_path: Path,
     assert "agentctl.kernel.linux" in found
     own = {"functools"} if "_sqlite3" in found else set()  # that module imports it itself
     assert not found & PASSED_OVER - own
+    assert not [name for name in found if name.startswith("agentctl.live")]  # only what follows needs it
     assert ("_sqlite3" in found) == (verb != "list")  # nobody lives there: a list does not open that store
 
 
@@ -421,6 +422,14 @@ def test_counting_imports_nothing_heavy(home: Home, tmp_path: Path) -> None:
         found = modules_after("from agentctl.cli import run; assert run(sys.argv[1:]) == 0", "usage", env=home.env)
         assert "_sqlite3" in found
         assert not found & PASSED_OVER - {"functools"}  # that module imports it itself
+
+
+@linux_only
+def test_events_run_nothing_send_nothing_and_write_only_the_cache(home: Home) -> None:
+    id, _ = home.start("[[sleep:300]]")
+    done = guarded(home, 'from agentctl.cli import run; code = run(["events", "--json"])')
+    assert done.returncode == 0, done.stderr
+    assert [session["id"] for session in json.loads(done.stdout)["sessions"]] == [id]
 
 
 @linux_only
