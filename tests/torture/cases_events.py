@@ -7,12 +7,16 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import Codex
 from tests.agents.demo.torture import Demo
+from tests.agents.opencode.torture import OpenCode
 from tests.torture.handles import Handle, wait_until
 from tests.torture.registry import case
 from tests.torture.standins.files import start_ticks
 
 if TYPE_CHECKING:
+    from tests.torture.agents import Agent
     from tests.torture.world import World
 
 HOURS = 5 * 3600
@@ -60,13 +64,13 @@ class Stream:
     def of(self, id: str) -> list[dict[str, Any]]:
         return [line for line in self.lines() if line.get("id") == id]
 
-    def reaches(self, agent: Demo, status: str) -> None:
+    def reaches(self, agent: Agent | Demo, status: str) -> None:
         def reached() -> bool:
             return [event["to"] for event in self.of(agent.id)][-1:] == [status]
 
         wait_until(f"an event to {status}", reached, PATIENCE)
 
-    def words(self, agent: Demo) -> list[str]:
+    def words(self, agent: Agent | Demo) -> list[str]:
         return [f"{event['type']} {event['from']} -> {event['to']}" for event in self.of(agent.id)]
 
 
@@ -106,3 +110,44 @@ def clock_set_under_a_stream_of_events(world: World) -> None:
     stream.popen.send_signal(signal.SIGINT)
     code = stream.popen.wait(world.limit)
     world.says("Ctrl-C ends it with 130", str(code), code == 130)
+
+
+@case("normal-end")
+def events_of_every_agent(world: World) -> None:
+    """`events -f` follows an agent of each kind: in mid-turn, killed; and at its prompt, killed"""
+    stream = Stream(world)
+    everybody: dict[str, tuple[Agent, Agent]] = {
+        "claude": (
+            Claude.spawn(world, "busy", cwd=world.folder_at("a")).mid_model(),
+            Claude.spawn(world, "busy", cwd=world.folder_at("b")).finished(),
+        ),
+        "codex": (
+            Codex.spawn(world, cwd=world.folder_at("c")).mid_model(),
+            Codex.spawn(world, source="cli", cwd=world.folder_at("d")).finished(),
+        ),
+        "opencode": (
+            OpenCode.spawn(world, cwd=world.folder_at("e")).mid_model(),
+            OpenCode.spawn(world, "screen", cwd=world.folder_at("f")).finished(),
+        ),
+    }
+    for busy, resting in everybody.values():
+        stream.reaches(busy, "running")
+        stream.reaches(resting, "idle")
+    for busy, resting in everybody.values():
+        begun = {agent.id: len(stream.of(agent.id)) for agent in (busy, resting)}
+        for agent, end in ((busy, "stopped"), (resting, "done")):
+            agent.kill()
+            stream.reaches(agent, end)
+        everybody_told = {agent.id: stream.words(agent)[begun[agent.id] :] for agent in (busy, resting)}
+        expected = {
+            busy.id: ["session.stopped running -> stopped"],
+            resting.id: ["session.done idle -> done"],
+        }
+        label = f"{busy.AGENT}: killed in mid-turn, and at its prompt: one event each"
+        world.says(label, json.dumps([*everybody_told.values()]), everybody_told == expected)
+    world.look()
+    folded = {line["id"]: line["to"] for line in stream.lines() if line.get("id")}
+    listed = {id: row["status"] for id, row in world.listing.rows.items()}
+    world.says("the events, folded, are what list shows", json.dumps(sorted(folded.values())), folded == listed)
+    problems = [line for line in stream.lines() if line["type"].startswith("agent.")]
+    world.says("nothing could not be read", json.dumps(problems), not problems)
