@@ -63,6 +63,8 @@ def test_without_such_a_list_nobody_is_new(monkeypatch: pytest.MonkeyPatch, spaw
     spawn()
     monkeypatch.setattr(newcomers, "PROC", "/there/is/no/such/folder")
     assert pids() is None
+    assert not new.blind
     assert new.check() == frozenset()
+    assert new.blind and Newcomers().blind
     monkeypatch.setattr(sys, "platform", "darwin")
     assert pids() is None

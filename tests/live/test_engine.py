@@ -286,6 +286,20 @@ def test_a_check_of_the_pids_keeps_the_rest_that_files_have_to_take(home: Home) 
     assert watch.until == [now, rest]
 
 
+@pytest.mark.parametrize("blind", [True, False])
+def test_if_new_processes_cannot_be_noticed_it_looks_more_often(
+    home: Home, monkeypatch: pytest.MonkeyPatch, blind: bool
+) -> None:
+    covered: list[bool] = []
+    engine = Engine(Scope(), home.env)
+    look = engine.look()
+    engine._newcomers.blind = blind
+    with watching.Watch() as watch:
+        monkeypatch.setattr(watch, "cover", lambda keys, paths, blind: covered.append(blind))
+        engine._cover(watch, look)
+    assert covered == [blind]
+
+
 def test_it_ends_when_nobody_reads_any_more(home: Home) -> None:
     following = Following(home.env)
     following.end()

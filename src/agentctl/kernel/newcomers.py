@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from agentctl.kernel import linux, one_process
+from agentctl.kernel import one_process
 from agentctl.kernel.processes import Processes
 from agentctl.kernel.procfs import PROC
 from agentctl.kernel.source import Source
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
 class Newcomers:
     def __init__(self) -> None:
-        self._known: frozenset[int] = pids() or frozenset()
+        found = pids()
+        self._known: frozenset[int] = found or frozenset()
         self._young: frozenset[int] = frozenset()
+        self.blind = found is None  # new processes are not noticed here
 
     def check(self) -> frozenset[int]:
         """Return the pids that are new since the last check, and those that were new then and are still there."""
         now = pids()
+        self.blind = now is None
         if now is None:
             return frozenset()
         new = now - self._known
@@ -51,6 +54,8 @@ def pids() -> frozenset[int] | None:
 
 def table_of(pids: Iterable[int]) -> Processes:
     """Return a process table that has only these processes. It proves nothing about any other."""
+    from agentctl.kernel import linux
+
     try:
         boot = linux.boot_id()
     except OSError:
@@ -79,4 +84,6 @@ class Few(Source):
         return one_process.still_has_its_pid(process)
 
     def executables(self, pids: Iterable[int]) -> Mapping[int, str | None]:
+        from agentctl.kernel import linux
+
         return linux.executables(pids)

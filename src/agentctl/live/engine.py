@@ -135,7 +135,7 @@ class Engine:
             self._full_since = None
             watch.try_again()
         paths, complete = paths_of(look)
-        new = watch.cover(keys_of(look), paths, blind=not complete)
+        new = watch.cover(keys_of(look), paths, blind=self._newcomers.blind or not complete)
         if watch.full and self._full_since is None:
             self._full_since = now
         return new
