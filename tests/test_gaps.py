@@ -66,7 +66,7 @@ HANDLERS: dict[str, list[str]] = {
     "agents/opencode/log.py:Tail._read": ["told elsewhere"],
     "agents/opencode/store.py:Store._read_trails": ["told"],
     "agents/opencode/usage.py:stamped": ["told"],
-    "agents/opencode/usage.py:status_of": ["the link itself has a status; reading it tells that it leads nowhere"],
+    "agents/opencode/usage.py:status_of": ["told elsewhere"],
     "agents/usage_base.py:transcripts": ["told", "told", "told"],
     "agents/usage_base.py:note_unless_absent": ["told"],
     "cli/__init__.py:run": ["told", "told"],
