@@ -11,7 +11,7 @@ from agentctl.durations import span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -26,19 +26,35 @@ def table(
     flexible: Mapping[str, int] = {},
     optional: Sequence[str] = (),
     statuses: Sequence[str] = (),
+    brief: Mapping[str, Callable[[str], str]] = {},
 ) -> None:
     """Print cells below the names of their columns, no wider than the terminal. The cells of `flexible` columns are cut
     to fit, down to the width that is given there; `optional` columns are left out, the first one first, if a terminal
     is too narrow for all of them. The columns in `right` are aligned to the right. `statuses` colours the cells of
-    STATUS. (It works column by column: for ten thousand rows that takes two thirds of the time of row by row.)"""
+    STATUS. `brief` has fewer words for a cell that does not fit, by column. (It works column by column: for ten
+    thousand rows that takes two thirds of the time of row by row.)"""
     widths = {name: max(len(name), cells.widest(column)) for name, column in columns.items()}
     widths = cells.fitted(widths, output.width(), flexible, optional if output.has_width() else ())
-    padded = cells.padded(columns, widths, right, PATHS, output.ellipsis())
+    padded = cells.padded(columns, widths, right, PATHS, output.ellipsis(), brief)
     if statuses and output.colourful():
         head, *words = padded["STATUS"]
         padded["STATUS"] = [head, *map(output.coloured, words, statuses)]
     lines = [line.rstrip() for line in map(cells.GAP.join, zip(*padded.values(), strict=True))]
     print("\n".join(lines))
+
+
+def paragraph(text: str, indent: str = "", more: str = "") -> str:
+    """Return a sentence below a table with an indent. On a terminal it is broken between words, and the lines after the
+    first one have the indent `more`, too."""
+    line, *words = text.split(" ")
+    lines, line = [], indent + line
+    for word in words:
+        if output.has_width() and cells.columns_of(f"{line} {word}") > output.width():
+            lines.append(line)
+            line = indent + more + word
+        else:
+            line += f" {word}"
+    return "\n".join([*lines, line])
 
 
 def columns_of(names: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:
