@@ -154,8 +154,8 @@ def plain_what(session: Session) -> str:
         (session.title or session.prompt) if session.status not in ("unknown", "alive") else None,
         session.reason,
     )
-    about = output.plain(next((text for text in choices if text), None)) or "-"
-    return "; ".join([*several, about])
+    about = output.plain(next((text for text in choices if text), None))
+    return "; ".join([*several, *([about] if about else [])]) or "-"
 
 
 def plain_short_ids(ids: list[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 SLOW = 1.0  # seconds before progress is shown
-PATHS = ("DIRECTORY", "WORKTREE")  # columns whose cells are cut at their beginning
+PATHS = ("DIRECTORY", "WORKTREE", "BRANCH")  # columns whose cells are cut at their beginning
 
 
 def table(

@@ -335,7 +335,7 @@ def what(session: Session) -> str:
     shown = " and ".join(f"pid {screen['pid']}" for screen in session.screens)
     marks = [f"{several}{SEVERAL}"] if several > 1 else []
     marks += [f"{shown} show it"] if len(session.screens) > 1 else []
-    return "; ".join(filter(None, (*marks, line_about(session))))
+    return "; ".join(filter(None, (*marks, line_about(session)))) or "-"
 
 
 def briefly(text: str) -> str:
@@ -354,4 +354,4 @@ def line_about(session: Session) -> str:
         return output.plain(session.reason)
     if session.error and (session.process != ALIVE or session.last_turn == "failed"):
         return output.plain(session.error)
-    return output.plain(session.title or session.prompt or session.reason) or "-"
+    return output.plain(session.title or session.prompt or session.reason)
