@@ -92,6 +92,13 @@ ROWS = (
         ("cli/printed.py", "redact_text(text).splitlines()", "text.splitlines()"),
     ),
     mutant(
+        "row-demo-tool",
+        "the row of a demo agent has the tool that it runs",
+        "a row says that an agent works on its prompt, and a tool of it has hung for an hour",
+        "doing/what_each_does",
+        ("agents/demo/store.py", "            pending_tool=tail.tool,\n", ""),
+    ),
+    mutant(
         "sentence-path",
         "an id in a path is not cut",
         "an error names a file that does not exist",

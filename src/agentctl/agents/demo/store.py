@@ -178,6 +178,7 @@ class Store(base.Store):
             reason=tail.reason,
             error=tail.error,
             pending=tail.pending,
+            pending_tool=tail.tool,
             ending=f"it had asked for permission to run: {tail.pending}" if tail.pending else None,
             inferred=tail.inferred,
             path=path,
@@ -222,6 +223,7 @@ class Tail(Value):
     reason: str
     error: str | None = None
     pending: str | None = None
+    tool: str | None = None  # that has no result yet
     setting: dict[str, Any] | None = None  # the event that says where and with what the turn ran
     updated_at: float | None = None
     inferred: bool = False
@@ -245,6 +247,7 @@ def read_tail(path: str) -> Tail:
     """Return how the last turn stands: it reads back from the end to the last prompt. A torn line is passed over."""
     end: dict[str, Any] | None = None
     question: dict[str, Any] | None = None  # the last one, or the answer to it
+    tool: dict[str, Any] | None = None  # the last one, or its result
     updated_at, cut, empty = None, False, True
     for line in bounded.lines_backward(path, TAIL_LIMIT):
         event, empty = bounded.decode(line) or {}, False
@@ -258,9 +261,13 @@ def read_tail(path: str) -> Tail:
                 end = end or event
             case "ask" | "answer":
                 question = question or event
+            case "tool" | "tool_result":
+                tool = tool or event
             case "prompt":
                 inferred = cut and end is not None
-                return judge_turn(end, question)._replace(setting=event, updated_at=updated_at, inferred=inferred)
+                runs = bounded.text_or_none((tool or {}).get("command")) if end is None else None  # a result has none
+                found = judge_turn(end, question)
+                return found._replace(tool=runs, setting=event, updated_at=updated_at, inferred=inferred)
             case "session":
                 return Tail(model.IDLE, "no turn was begun", updated_at=updated_at, inferred=cut)
     if end is not None:
