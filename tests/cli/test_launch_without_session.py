@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agentctl.cli import completion
 from tests.support.children import until
 from tests.support.screen_home import ScreenHome
 
@@ -44,6 +45,14 @@ def test_list_shows_a_launch_that_no_agent_claims(home: ScreenHome) -> None:
     assert f"(launch {id})" in shown
     assert home.listed("--agent", "claude")["unattached"] == [entry]
     assert home.listed("--agent", "demo")["unattached"] == []
+
+
+def test_completion_offers_it(home: ScreenHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = launched(home)
+    for name, value in home.env.items():
+        monkeypatch.setenv(name, value)
+    assert completion.live_ids() == completion.live_ids(id[:5]) == [id]
+    assert completion.live_ids("zz") == []
 
 
 def test_list_shows_no_launch_twice_and_none_that_is_over(home: ScreenHome) -> None:

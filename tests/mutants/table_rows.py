@@ -81,7 +81,7 @@ ROWS = (
         "a launch whose process is on a session is not shown a second time",
         "a session is also listed as a process without one",
         "tests/cli/test_launch_without_session.py::test_list_shows_no_launch_twice_and_none_that_is_over",
-        ("cli/list.py", "        if launch.id in shown:\n            continue\n", ""),
+        ("cli/list.py", "[launch for launch in launches if launch.id not in shown]", "list(launches)"),
         ("cli/list.py", "if pids.isdisjoint((pid, *below)):", "if True:"),
     ),
     mutant(

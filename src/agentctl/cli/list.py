@@ -179,16 +179,17 @@ def with_launches(look: Look, agents: Sequence[str] | None) -> Answer:
 def launches_alone(launches: Iterable[Launch], look: Look) -> list[Unattached]:
     """Return the launches that are alive and that nothing else in the answer shows: no agent recognises what they run,
     such as a wrapper that has not started its agent."""
-    from agentctl.workspace import occupancy
-
     answer, processes = look.answer, look.world.processes
     shown = {process.launch_id for process in answer.unattached} | {session.launch_id for session in answer.sessions}
+    others = [launch for launch in launches if launch.id not in shown]
+    if not others:
+        return []
+    from agentctl.workspace import occupancy
+
     pids = {link.key.pid for link in look.world.links} | {process.pid for process in answer.not_shown}
     pids |= {process.pid for process in answer.unattached if process.pid is not None}
     found = []
-    for launch in occupancy.launches_that_live(launches, processes):
-        if launch.id in shown:
-            continue
+    for launch in occupancy.launches_that_live(others, processes):
         pid = launch.child.pid if launch.child.namespace is None else None
         below = [process.pid for process in processes.descendants(pid)] if pid is not None else []
         if pids.isdisjoint((pid, *below)):
