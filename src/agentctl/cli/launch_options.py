@@ -237,8 +237,7 @@ def answer(session: Session, args: Namespace, what: str, also: str = "") -> int:
             tell(also)
         return code
     if not args.json:
-        name = min((output.short(session.id), session.launch_id or session.id), key=len)
-        screen = f"; screen: agentctl attach {name}" if args.interactive else ""
+        screen = f"; screen: agentctl attach {session.launch_id or session.id}" if args.interactive else ""
         made = f" ({also})" if also else ""
         tell(f"{what} {session.agent} in {output.tilde(session.cwd)}{made}: {session.status}{screen}")
     return code

@@ -167,13 +167,15 @@ def of_group(group: str, look: Look) -> Answer:
 
 
 def with_launches(look: Look, agents: Sequence[str] | None) -> Answer:
-    """Return the answer with the live launches that it does not show yet."""
+    """Return the answer with the live launches that it does not show yet. One of another PID namespace is not among
+    them: whether it lives cannot be told from here."""
     names = known.chosen(agents)
     launches = (launched.launch for launched in look.world.launches)
     meant = [launch for launch in launches if names is None or launch.agent in names]
     if not meant:
         return look.answer
-    return look.answer._replace(unattached=(*look.answer.unattached, *launches_alone(meant, look)))
+    here = [process for process in launches_alone(meant, look) if process.pid is not None]
+    return look.answer._replace(unattached=(*look.answer.unattached, *here))
 
 
 def launches_alone(launches: Iterable[Launch], look: Look) -> list[Unattached]:
