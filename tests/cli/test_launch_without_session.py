@@ -40,7 +40,7 @@ def test_list_shows_a_launch_that_no_agent_claims(home: ScreenHome) -> None:
     id = launched(home)
     (entry,) = home.listed()["unattached"]
     assert (entry["agent"], entry["launch_id"], entry["pid"]) == ("claude-code", id, home.launches()[0].child.pid)
-    assert "has no session yet" in entry["why"]
+    assert "is on no session now" in entry["why"]
     shown = home.agentctl("list").stdout
     assert f"(launch {id})" in shown
     assert home.listed("--agent", "claude")["unattached"] == [entry]
@@ -68,7 +68,7 @@ def test_peek_shows_what_a_launch_printed(home: ScreenHome) -> None:
     assert done.returncode == 0
     assert done.stdout.splitlines()[::2] == ["first", "Do you trust it?"]
     assert KEY not in done.stdout
-    assert f"launch {id} has no session" in done.stderr
+    assert f"launch {id} is on no session now" in done.stderr
     answer = json.loads(home.agentctl("peek", id, "--json", "-n", "1").stdout)
     assert answer == {"schema": 1, "session": None, "launch_id": id, "messages": [], "printed": ["Do you trust it?"]}
 

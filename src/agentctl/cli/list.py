@@ -40,7 +40,7 @@ agent processes of another HOME or user there are.
 
 Below the table, it shows live agent processes that belong to no session
 yet: one that is starting, that shows a dialog, or whose session agentctl cannot
-tell, and every live launch that has no session yet. It never leaves such a
+tell, and every live launch that is on no session. It never leaves such a
 process out, and never makes up a session for it.
 
 examples:
@@ -201,7 +201,7 @@ def launches_alone(launches: Iterable[Launch], look: Look) -> list[Unattached]:
 
 def why_listed(launch: Launch) -> str:
     if launch.child.namespace is None:
-        return f"launched, and has no session yet; `agentctl peek {launch.id}` shows what it printed"
+        return f"launched, and is on no session now; `agentctl peek {launch.id}` shows what it printed"
     return f"launched in another PID namespace ({launch.child.namespace}): whether it lives cannot be told from here"
 
 

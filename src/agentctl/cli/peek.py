@@ -100,7 +100,7 @@ def show_launch(named: Named, args: Namespace) -> int:
     if args.json and lines:
         output.print_json({"session": None, "launch_id": launch.id, "messages": [], "printed": lines})
     elif lines:
-        print(f"launch {launch.id} has no session; it printed this:", file=sys.stderr, flush=True)
+        print(f"launch {launch.id} is on no session now; it printed this:", file=sys.stderr, flush=True)
         show_lines(lines)
     if not lines or child_of(launch, look.world.processes) is None:
         raise no_session(launch, look, printed=bool(lines))
