@@ -265,9 +265,8 @@ def read_tail(path: str) -> Tail:
                 tool = tool or event
             case "prompt":
                 inferred = cut and end is not None
-                runs = bounded.text_or_none((tool or {}).get("command")) if end is None else None  # a result has none
-                found = judge_turn(end, question)
-                return found._replace(tool=runs, setting=event, updated_at=updated_at, inferred=inferred)
+                found = judge_turn(end, question, tool)
+                return found._replace(setting=event, updated_at=updated_at, inferred=inferred)
             case "session":
                 return Tail(model.IDLE, "no turn was begun", updated_at=updated_at, inferred=cut)
     if end is not None:
@@ -279,11 +278,14 @@ def read_tail(path: str) -> Tail:
     return Tail(model.UNKNOWN, f"no prompt within the last {TAIL_LIMIT} bytes", updated_at=updated_at)
 
 
-def judge_turn(end: dict[str, Any] | None, question: dict[str, Any] | None) -> Tail:
+def judge_turn(
+    end: dict[str, Any] | None, question: dict[str, Any] | None, tool: dict[str, Any] | None = None
+) -> Tail:
     if end is None:
+        runs = bounded.text_or_none((tool or {}).get("command"))  # a result has none
         pending = bounded.text_or_none((question or {}).get("command"))  # an answer has none
         asked_at = bounded.moment((question or {}).get("at")) if pending else None
-        return Tail(model.WORKING, "its last prompt has no end", pending=pending, asked_at=asked_at)
+        return Tail(model.WORKING, "its last prompt has no end", pending=pending, tool=runs, asked_at=asked_at)
     result, error, why, refused = (end.get(name) for name in ("result", "error", "reason", "refused"))
     reason = ENDINGS.get(str(result), f"its last turn ended with {result!r}, unknown to us")
     if bounded.text_or_none(why):
