@@ -115,7 +115,7 @@ def what_each_does(world: World) -> None:
     asks = Demo.spawn(world, "[[ask:make coffee]]", status="waiting")
     works = Demo.spawn(world, "[[sleep:300]] mend the roof")
     works.wait_for_event("prompt")
-    runs = Demo.spawn(world, f"[[bash:true]] [[bash:{tool}]]")
+    runs = Demo.spawn(world, f"[[bash:{tool}]]")
     world.keep(runs.tool_process())
     world.look()
     for label, (at_tool, at_prompt, at_rest) in everybody.items():
@@ -127,7 +127,7 @@ def what_each_does(world: World) -> None:
             check_since(world, label, agent.id, begun)
     world.check("the demo agent asks", asks.id, "waiting", waiting_for=Contains("make coffee"), doing=None)
     world.check("the demo agent works", works.id, "running", doing=Contains("mend the roof"))
-    world.check("the demo agent runs a tool", runs.id, "running", doing=Contains(tool))
+    world.check("the demo agent runs a tool", runs.id, "running", doing=tool)
     for agent in (asks, works, runs):
         check_since(world, "demo agent", agent.id, begun)
     shown = world.run("list").stdout

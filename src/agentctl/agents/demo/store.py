@@ -278,9 +278,7 @@ def read_tail(path: str) -> Tail:
     return Tail(model.UNKNOWN, f"no prompt within the last {TAIL_LIMIT} bytes", updated_at=updated_at)
 
 
-def judge_turn(
-    end: dict[str, Any] | None, question: dict[str, Any] | None, tool: dict[str, Any] | None = None
-) -> Tail:
+def judge_turn(end: dict[str, Any] | None, question: dict[str, Any] | None, tool: dict[str, Any] | None = None) -> Tail:
     if end is None:
         runs = bounded.text_or_none((tool or {}).get("command"))  # a result has none
         pending = bounded.text_or_none((question or {}).get("command"))  # an answer has none
