@@ -40,6 +40,11 @@ def utc(moment: float) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(moment))}.{int(moment % 1 * 1000):03d}Z"
 
 
+def local(moment: float) -> str:
+    """Return a moment for people: date and time in their time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
 def span(seconds: float, units: int = 2) -> str:
     """Return a length of time for people, by its largest unit or its two largest: 2h, 1h59m, 7d, 40s."""
     whole = int(max(0.0, seconds))

@@ -60,7 +60,8 @@ def send(id: str, text: str, env: Mapping[str, str], *, raw: bool = False, patie
     named = resolve(id, env)
     session = named.session
     if session is None:
-        raise Refused(f"launch {id} has no live session; look at it: agentctl attach {id}")
+        look = "peek" if named.launch is not None and named.launch.headless else "attach"
+        raise Refused(f"launch {id} has no live session; look at it: agentctl {look} {id}")
     # One at a time: two texts pasted at the same moment would become one.
     with gate_named(env, f"send {session.agent} {session.id}", session.id):
         return Sending(session.id, text, env, raw=raw, patience=patience).run()

@@ -131,7 +131,7 @@ def test_locks_shows_who_works_and_who_locked(home: Home, work: Path, tmp_path: 
     assert shown.splitlines()[0].split() == ["DIRECTORY", "KIND", "HOLDER", "SINCE", "EXPIRES", "WHY"]
     assert "\x1b" not in shown
     assert "in 1h30m" in shown
-    assert f"session  {running}" in shown
+    assert f"session  {running[:8]}" in shown
 
 
 @linux_only

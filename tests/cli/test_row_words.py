@@ -20,6 +20,7 @@ from agentctl.terminal import tmux
 from agentctl.terminal.locate import Seat
 from agentctl.usage.report import usd
 from agentctl.workspace.occupancy import of_session
+from tests.support.children import until
 from tests.support.demo_home import TIMEOUT, Home
 from tests.support.facts import row
 
@@ -99,10 +100,10 @@ def test_tmux_shows_that_name_and_runs_nothing_of_it(
     monkeypatch.chdir(elsewhere)
     env = {"PATH": os.environ["PATH"], "TMUX_TMPDIR": str(tmp_path), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
     pane = tmux.open_session("s", tmux.window_name("demo", str(folder)), str(folder), ["sleep", "300"], env)
+    words = ["display-message", "-p", "-t", pane.id, "#{window_name}|#{pane_current_path}"]
     try:
-        shown = tmux.ask(
-            pane.socket, ["display-message", "-p", "-t", pane.id, "#{window_name}|#{pane_current_path}"], env
-        )
+        until(lambda: not tmux.ask(pane.socket, words, env).strip().endswith("|"))  # it has forked, and is starting
+        shown = tmux.ask(pane.socket, words, env)
         time.sleep(0.3)  # a command would run in the background
     finally:
         tmux.close_session(pane, env)

@@ -6,6 +6,7 @@ import os
 import time
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,10 @@ from agentctl.model import STATUS_WORDS, Session
 
 NOW = 1_800_000_000.0
 HOME = "/home/person"
-TEXT = st.one_of(st.none(), st.text(max_size=12), st.text("ab \n\x1b\u202e\udc80漢", max_size=150))
+ODD = st.text("ab \n\x1b\u202e\udc80漢", max_size=150)
+TEXT = st.one_of(st.none(), st.text(max_size=12), ODD)
+BEGUN = st.sampled_from(["works on: ", "permission to run: ", "works on: permission to "])
+DOING = st.one_of(TEXT, st.tuples(BEGUN, ODD).map("".join))
 IDS = st.one_of(st.text("ab-", min_size=1, max_size=12), st.text(min_size=1, max_size=12))
 WIDE = st.text("漢字あ한🚀e\u0301✔\ufe0f x", max_size=60)
 PATHS = st.sampled_from([None, "", HOME, f"{HOME}/work", f"{HOME}work", "/a" * 60, "/x\ny", "/漢字" * 12])
@@ -29,7 +33,7 @@ SESSIONS = st.fixed_dictionaries(
         "last_turn": st.sampled_from([None, "failed"]),
         "reason": TEXT,
         "error": TEXT,
-        "waiting_for": TEXT,
+        "waiting_for": DOING,
         "pid": st.one_of(st.none(), st.integers(0, 10**7)),
         "suspended": st.booleans(),
         "cwd": PATHS,
@@ -38,7 +42,7 @@ SESSIONS = st.fixed_dictionaries(
         "prompt": TEXT,
         "started_at": st.one_of(st.none(), st.floats(0, 2 * NOW)),
         "status_since": st.one_of(st.none(), st.floats(0, 2 * NOW)),
-        "doing": TEXT,
+        "doing": DOING,
         "processes": st.sampled_from([(), ({"role": "agent"},), ({"role": "agent"}, {"role": "agent"})]),
         "parent": st.one_of(st.none(), IDS),
         "group": st.one_of(st.none(), st.just("night")),
@@ -82,7 +86,8 @@ def plain_table(rows: list[Session], tree: bool, width: int, colourful: bool) ->
         for name in least:
             size = shared(needed, least, left)[name]
             cut = from_the_end if name == "DIRECTORY" and number else from_the_beginning
-            cell = cut(line[name], size)
+            fits = columns(line[name]) <= size
+            cell = cut(line[name] if fits or name != "WHAT" or not number else fewer_words(line[name]), size)
             cell += " " * (size - columns(cell))
             if name == "STATUS" and number and colourful:
                 cell = f"\x1b[{output.STATUS_COLOURS[shown[number - 1][0].status]}m{cell}\x1b[0m"
@@ -93,14 +98,15 @@ def plain_table(rows: list[Session], tree: bool, width: int, colourful: bool) ->
 
 def shared(needed: dict[str, int], least: dict[str, int], left: int) -> dict[str, int]:
     """Return the widths of the columns: what is left beyond the least goes to the flexible ones. Of two, the first gets
-    at most half of what both have, unless the second needs less."""
+    at most its share of what both have, by how narrow they may be, unless the second needs less."""
     sizes = dict(least)
     flexible = [name for name in least if name in listing.FLEXIBLE]
     both = max(0, left) + sum(least[name] for name in flexible)
     for number, name in enumerate(flexible):
         others = flexible[number + 1 :]
-        half = min(both // (1 + len(others)), both - sum(least[other] for other in others))
-        sizes[name] = min(needed[name], max(least[name], half))
+        share = both * listing.FLEXIBLE[name] // sum(listing.FLEXIBLE[other] for other in flexible[number:])
+        share = min(share, both - sum(least[other] for other in others))
+        sizes[name] = min(needed[name], max(least[name], share))
         both -= sizes[name]
     return sizes
 
@@ -129,6 +135,14 @@ def from_the_end(text: str, size: int) -> str:
     return "…" + max(fitting, key=len)
 
 
+def fewer_words(text: str) -> str:
+    """Return a cell of WHAT that does not fit without what STATUS says already."""
+    mark, text = ("2 processes; ", text[23:]) if text.startswith("2 processes are on it; ") else ("", text)
+    if text.startswith("permission to "):
+        text = text[14:]
+    return mark + (text[10:] if text.startswith("works on: ") else text)
+
+
 def plain_what(session: Session) -> str:
     failed = session.error and (session.process != "alive" or session.last_turn == "failed")
     several = ["2 processes are on it"] if len(session.processes) == 2 else []
@@ -141,7 +155,7 @@ def plain_what(session: Session) -> str:
         session.reason,
     )
     about = output.plain(next((text for text in choices if text), None))
-    return "; ".join([*several, *([about] if about else [])])
+    return "; ".join([*several, *([about] if about else [])]) or "-"
 
 
 def plain_short_ids(ids: list[str]) -> dict[str, str]:
@@ -229,3 +243,42 @@ def test_how_wide_characters_are() -> None:
         "\u200b": 0,
     }.items():
         assert cells.columns_of(text) == size, text
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"), [(80, "run: git push origin main"), (200, "permission to run: git push origin")]
+)
+def test_what_it_waits_for_is_seen_in_a_terminal_of_80_columns(
+    width: int, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "known_width", lambda: width)
+    asks = Session(
+        id="01a1ecd2-f295-769f-8860-7f3dc9a09583",
+        agent="claude-code",
+        status="waiting",
+        process="alive",
+        turn="waiting",
+        model="a-model-with-a-name",
+        pid=12345,
+        cwd="/srv/projects/webshop/backend",
+        started_at=1.0,
+        status_since=1.0,
+        waiting_for="permission to run: git push origin main",
+    )
+    listing.table([asks], False, {asks.id: asks.id[:12]})
+    assert shown in capsys.readouterr().out
+
+
+def test_a_title_that_only_mentions_a_permission_keeps_its_words() -> None:
+    assert listing.briefly("asks for permission to push") == "asks for permission to push"
+    assert listing.briefly("2 processes are on it; works on: this") == "2 processes; this"
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_a_sentence_below_a_table_is_broken_between_words(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "known_width", lambda: width)
+    text = "claude-code pid 54 in ~/work: not registered with a session (starting, at a dialog, or ending)"
+    lines = format.paragraph(text, "  ", "  ").split("\n")
+    assert all(len(line) <= width for line in lines)
+    assert " ".join(line.strip() for line in lines) == text
+    assert [len(line) - len(line.lstrip()) for line in lines] == [2, *[4] * (len(lines) - 1)]

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -265,6 +266,48 @@ def test_a_paste_without_an_end_is_read_at_the_end_of_the_input(home: Home) -> N
 def test_the_key_that_ends_the_input_ends_it(home: Home) -> None:
     result = home.run(input="one\n\x04two\n")
     assert kinds(home.events(session_of(result))).count("prompt") == 1
+
+
+# What a shell with job control does: it starts the agent in front, and takes the terminal back after Ctrl-Z.
+SHELL = """
+import fcntl, os, pathlib, signal, subprocess, sys, termios, time
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+front = lambda: (signal.signal(signal.SIGTTOU, signal.SIG_DFL), os.setpgid(0, 0))
+agent = subprocess.Popen(sys.argv[2:], preexec_fn=front)
+os.tcsetpgrp(0, agent.pid)
+while not pathlib.Path(sys.argv[1]).exists() or '"busy"' in pathlib.Path(sys.argv[1]).read_text():
+    time.sleep(0.02)
+agent.send_signal(signal.SIGSTOP)
+os.waitpid(agent.pid, os.WUNTRACED)
+os.tcsetpgrp(0, os.getpgrp())
+agent.send_signal(signal.SIGTERM)
+agent.send_signal(signal.SIGCONT)
+try:
+    sys.exit(agent.wait(20))
+finally:
+    agent.kill()
+"""
+
+
+@linux_only
+def test_one_that_was_suspended_at_its_terminal_ends_at_once(home: Home) -> None:
+    """In the background, to set the terminal back would stop it again, and `stop` would wait for its whole grace."""
+    id = str(uuid.uuid4())
+    agent = [sys.executable, "-m", "agentctl.demo_agent", "--session-id", id, "-p", "[[idle]]"]
+    process_file = home.folder(id) / "process.json"
+    ours, its = os.openpty()
+    try:
+        shell = subprocess.Popen(
+            [sys.executable, "-c", SHELL, str(process_file), *agent],
+            stdin=its, stdout=its, stderr=subprocess.PIPE, env=home.env, start_new_session=True,
+        )  # fmt: skip
+        _, said = shell.communicate(timeout=TIMEOUT)
+    finally:
+        os.close(ours)
+        os.close(its)
+    assert shell.returncode == 128 + signal.SIGTERM, said
+    assert not process_file.exists()
 
 
 # What it does not know

@@ -259,6 +259,7 @@ def background_shell(world: World) -> None:
     world.keep(Handle(pid, start_ticks(pid)))
     world.look()
     world.check("claude at its prompt, a shell runs", claude.id, "idle", pid=claude, last_turn="done")
+    world.check("its row says so", claude.id, "idle", doing="background command still runs")
     world.check("claude stream-json, a shell runs", stream.id, "idle", pid=stream, last_turn="done")
     world.check("claude says busy after its answer", subagent.id, "running", pid=subagent)
     world.check("codex at its prompt, a terminal runs", codex.id, "idle", pid=codex, last_turn="interrupted")

@@ -227,12 +227,14 @@ def api_error_opencode(world: World) -> None:
     server.do("say", id=server.id, status={"type": "retry", "attempt": 2, "message": "fake error 503", "next": 1})
     world.look()
     world.check("opencode run retries", retrying.id, "running", pid=retrying, reason=Contains("500"))
+    world.check("its row says so", retrying.id, "running", doing=Contains("retrying: "))
     world.check("the same, its log is late", unlogged.id, "running", pid=unlogged)
     world.check("a screen gave up, at its prompt", stays.id, "idle", last_turn="failed", error=Contains("401"))
     world.check("opencode run gave up and ended", gave_up.id, "failed", process="gone", error=Contains("401"))
     world.check("no such model: never answered", unknown.id, "stopped", process="gone", reason=Contains("answered"))
     world.check("the next try works", over.id, "running", pid=over, reason=None)
     world.check("a server retries", server.id, "running", pid=server, reason=Contains("503"))
+    world.check("its row says so", server.id, "running", doing="retrying: fake error 503")
 
 
 @case("exit-0-lies")

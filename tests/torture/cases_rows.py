@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tests.agents.claude_code.torture import Claude
-from tests.agents.codex.torture import Codex
+from tests.agents.codex.torture import CODEX_BINARY, Codex
 from tests.agents.demo.torture import Demo
 from tests.agents.opencode.torture import OpenCode
 from tests.torture.registry import case
@@ -115,6 +115,8 @@ def what_each_does(world: World) -> None:
     asks = Demo.spawn(world, "[[ask:make coffee]]", status="waiting")
     works = Demo.spawn(world, "[[sleep:300]] mend the roof")
     works.wait_for_event("prompt")
+    runs = Demo.spawn(world, f"[[bash:{tool}]]")
+    world.keep(runs.tool_process())
     world.look()
     for label, (at_tool, at_prompt, at_rest) in everybody.items():
         world.check(f"{label} runs a tool", at_tool.id, "running", doing=Contains(tool))
@@ -125,10 +127,22 @@ def what_each_does(world: World) -> None:
             check_since(world, label, agent.id, begun)
     world.check("the demo agent asks", asks.id, "waiting", waiting_for=Contains("make coffee"), doing=None)
     world.check("the demo agent works", works.id, "running", doing=Contains("mend the roof"))
-    for agent in (asks, works):
+    world.check("the demo agent runs a tool", runs.id, "running", doing=tool)
+    for agent in (asks, works, runs):
         check_since(world, "demo agent", agent.id, begun)
     shown = world.run("list").stdout
-    world.says("the table shows the tool", tool, shown.count(tool) == len(everybody), shown)
+    world.says("the table shows the tool", tool, shown.count(tool) == len(everybody) + 1, shown)
+
+
+@case("doing")
+def starting(world: World) -> None:
+    """a Codex that is starting, in a store that has no thread yet: it is not blamed on its version"""
+    world.root(Codex).mkdir()
+    codex = world.bare("codex", [CODEX_BINARY, "--no-daemon"])
+    world.look()
+    world.check_unattached("it has no thread yet", codex, ())
+    why = world.listing.unattached.get(codex.pid, {}).get("why", "")
+    world.says("it is said to be starting", why, "starting" in why and "does not lock" not in why)
 
 
 @case("doing")

@@ -52,7 +52,9 @@ def test_lock_look_unlock(place: Place) -> None:
     assert stat.S_IMODE(os.stat(found.path).st_mode) == 0o600
     assert stat.S_IMODE((place.state / "locks").stat().st_mode) == 0o700
     assert place.files() == [Path(lock.path).name], "nothing else stays"
-    with pytest.raises(Refused, match=r"locked by ann \(release\) since .*Z, until .*Z; `agentctl unlock"):
+    with pytest.raises(
+        Refused, match=r"locked by ann \(release\) since [-0-9 :]{19}, until [-0-9 :]{19}; `agentctl unlock"
+    ):
         acquire(place.env, str(place.work))
     assert release(place.env, str(place.work), "ann") == found
     assert read_all(place.env) == ([], [])

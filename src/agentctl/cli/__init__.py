@@ -55,6 +55,7 @@ SWEEPING = ("list", "launch", "resume", "stop", "wait", "locks")
 BRIEF = ("list", "status", "why", "usage")
 QUESTIONS = (*BRIEF, "peek", "events")
 UNFREED: list[object] = []
+TYPED: list[str] = []  # the words of this command: the beginning of an id there has led to one session
 # What a broken configuration does not stop: these change nothing. The others must not go on without what a person set.
 SHOWING = ("list", "status", "why", "usage", "agents", "locks", "compare", "events")  # with `problems` in their answer
 LOOKING = (*SHOWING, "peek", "attach", "wait", "completion")
@@ -109,6 +110,7 @@ tracebacks.
 
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code. People never see a traceback."""
+    TYPED[:] = argv
     try:
         if not is_question(argv):
             heed_ends_of_children()
@@ -220,7 +222,9 @@ def keep_to_the_end(*values: object) -> None:
 
 
 def complain(message: str) -> None:
-    print(f"agentctl: {shown(message)}", file=sys.stderr)
+    from agentctl.cli.output import for_people
+
+    print(f"agentctl: {for_people(shown(message), sys.stderr)}", file=sys.stderr)
 
 
 def shown(error: object) -> str:

@@ -150,8 +150,11 @@ def about_screens(target: Target, env: Mapping[str, str]) -> Iterable[str]:
 def why_not(target: Target, seat: Seat, env: Mapping[str, str]) -> str:
     silent = "".join(f"; tmux server {output.plain(server.path)}: {server.problem}" for server in seat.problems)
     if seat.tty is None and target.process.tty == 0:
-        id = target.session.id if target.session else "ID"
-        if target.session is not None and target.session.turn == WAITING:
+        if target.session is None:
+            shows = f"`agentctl peek {target.name.removeprefix('launch ')}` shows what it printed"
+            return f"{target.name} (pid {target.process.pid}) has no terminal: it runs headless; {shows}"
+        id = target.session.id
+        if target.session.turn == WAITING:
             from agentctl.send import NOBODY_ANSWERS
 
             return f"{target.name} waits for a person; {NOBODY_ANSWERS.format(id=id)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 GAP = "  "  # between two columns of a table
 NARROWEST = 4  # columns of a cell that is cut
@@ -101,8 +101,9 @@ def fitted(
 ) -> dict[str, int]:
     """Return the columns of a table that fit into a room, with their widths. Those in `flexible` may be cut to the
     width that is given there, and those in `optional` are left out, the first one first, until the others fit. If they
-    never do, the flexible ones become narrower still."""
-    kept = dict(widths)
+    never do, the flexible ones become narrower still. The room that is left goes to the flexible ones, in proportion to
+    the widths that are given for them."""
+    kept, weights = dict(widths), flexible
     for name in optional:
         if least_of(kept, flexible) <= room:
             break
@@ -113,7 +114,8 @@ def fitted(
     names = [name for name in kept if name in flexible]
     for number, name in enumerate(names):
         later = sum(min(kept[other], flexible[other]) for other in names[number + 1 :])
-        share = max(flexible[name], min(left // (len(names) - number), left - later))
+        weight = left * weights[name] // sum(weights[other] for other in names[number:])
+        share = max(flexible[name], min(weight, left - later))
         kept[name] = min(kept[name], share)
         left -= kept[name]
     return kept
@@ -131,14 +133,17 @@ def padded(
     right: Container[str],
     paths: Container[str],
     ellipsis: str,
+    brief: Mapping[str, Callable[[str], str]] = {},
 ) -> dict[str, list[str]]:
     """Return the columns of a table, each with its name above it, cut and filled to these widths. Of what is in `paths`
-    the end is kept."""
+    the end is kept. `brief`: by column, what says the same as a cell that does not fit in fewer words."""
     found = {}
     for name, width in widths.items():
         cells = columns[name]
         if widest(cells) > width:
             cut = shorten_path if name in paths else shorten
+            if name in brief:
+                cells = [brief[name](cell) if columns_of(cell) > width else cell for cell in cells]
             cells = [cut(cell, width, ellipsis) for cell in cells]
         found[name] = filled([shorten(name, width, ellipsis), *cells], width, right=name in right)
     return found

@@ -73,12 +73,16 @@ def session_ids(prefix: str = "", **_: object) -> list[str]:
 
 
 def live_ids(prefix: str = "", **_: object) -> list[str]:
-    """Return the ids of the sessions that have not ended, and begin with the prefix."""
+    """Return the ids of the sessions that have not ended, and of the live launches that have no session yet, that begin
+    with the prefix."""
+    from agentctl.cli.list import with_launches
     from agentctl.model import GONE
-    from agentctl.query.sessions import Scope, query
+    from agentctl.query.sessions import Scope, settled_look
 
-    sessions = query(Scope()).sessions
-    return [session.id for session in sessions if session.process != GONE and session.id.startswith(prefix)]
+    answer = with_launches(settled_look(Scope(related_launches_only=True)), None)
+    ids = [session.id for session in answer.sessions if session.process != GONE]
+    ids += [process.launch_id for process in answer.unattached if process.launch_id is not None]
+    return [id for id in ids if id.startswith(prefix)]
 
 
 def agent_names(**_: object) -> list[str]:

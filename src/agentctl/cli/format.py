@@ -11,12 +11,12 @@ from agentctl.durations import span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from types import TracebackType
     from typing import Any, Self
 
 SLOW = 1.0  # seconds before progress is shown
-PATHS = ("DIRECTORY", "WORKTREE")  # columns whose cells are cut at their beginning
+PATHS = ("DIRECTORY", "WORKTREE", "BRANCH")  # columns whose cells are cut at their beginning
 
 
 def table_lines(
@@ -26,15 +26,16 @@ def table_lines(
     flexible: Mapping[str, int] = {},
     optional: Sequence[str] = (),
     statuses: Sequence[str] = (),
+    brief: Mapping[str, Callable[[str], str]] = {},
 ) -> list[str]:
     """Return the lines of a table: cells below the names of their columns, no wider than the terminal. The cells of
     `flexible` columns are cut to fit, down to the width that is given there; `optional` columns are left out, the first
     one first, if a terminal is too narrow for all of them. The columns in `right` are aligned to the right. `statuses`
-    colours the cells of STATUS. (It works column by column: for ten thousand rows that takes two thirds of the time of
-    row by row.)"""
+    colours the cells of STATUS. `brief` has fewer words for a cell that does not fit, by column. (It works column by
+    column: for ten thousand rows that takes two thirds of the time of row by row.)"""
     widths = {name: max(len(name), cells.widest(column)) for name, column in columns.items()}
     widths = cells.fitted(widths, output.width(), flexible, optional if output.has_width() else ())
-    padded = cells.padded(columns, widths, right, PATHS, output.ellipsis())
+    padded = cells.padded(columns, widths, right, PATHS, output.ellipsis(), brief)
     if statuses and output.colourful():
         head, *words = padded["STATUS"]
         padded["STATUS"] = [head, *map(output.coloured, words, statuses)]
@@ -44,6 +45,20 @@ def table_lines(
 def table(columns: Mapping[str, Sequence[str]], **more: Any) -> None:
     """Print a table, with the options of `table_lines`."""
     print("\n".join(table_lines(columns, **more)))
+
+
+def paragraph(text: str, indent: str = "", more: str = "") -> str:
+    """Return a sentence below a table with an indent. On a terminal it is broken between words, and the lines after the
+    first one have the indent `more`, too."""
+    line, *words = text.split(" ")
+    lines, line = [], indent + line
+    for word in words:
+        if output.has_width() and cells.columns_of(f"{line} {word}") > output.width():
+            lines.append(line)
+            line = indent + more + word
+        else:
+            line += f" {word}"
+    return "\n".join([*lines, line])
 
 
 def columns_of(names: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:

@@ -6,7 +6,9 @@ import os
 import sys
 import time
 
+from agentctl import agents as known
 from agentctl import cli
+from agentctl.agents.activity import WORKS_ON
 from agentctl.cli import format, output
 from agentctl.durations import seconds
 from agentctl.errors import UsageError
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
     from agentctl.query.sessions import Look
 
 EPILOG = """\
-AGE is the time since the session was started, SINCE the time since its turn was
-begun, it asked, or its turn ended: what STATUS says. WHAT is what it waits for,
-the tool that it runs, the prompt that it works on, or what it is about. On a
-narrow terminal some columns are left out.
+AGE is how long ago the session was started. SINCE is how long it has had its
+STATUS: since its turn began, since it asked, or since its turn ended. WHAT is
+what it waits for, the tool that it runs, the prompt that it works on, or what
+it is about. On a narrow terminal some columns are left out.
 
 ? after a status means that it was inferred, not proved; + means that the
 process is suspended (Ctrl-Z).
@@ -38,7 +40,8 @@ agent processes of another HOME or user there are.
 
 Below the table, it shows live agent processes that belong to no session
 yet: one that is starting, that shows a dialog, or whose session agentctl cannot
-tell. It never leaves such a process out, and never makes up a session for it.
+tell, and every live launch that is on no session. It never leaves such a
+process out, and never makes up a session for it.
 
 examples:
   agentctl list                         what is alive, and what cannot be known
@@ -51,7 +54,8 @@ examples:
        "not_shown": [...], "tools_left": [...]}
 """
 TOOLS_SHOWN = 3
-FLEXIBLE = {"DIRECTORY": 12, "WHAT": 16}  # the columns that are cut, and how narrow they may become
+# The columns that are cut, and how narrow they may become: WHAT tells most, so others are left out first.
+FLEXIBLE = {"DIRECTORY": 12, "WHAT": 26}
 OPTIONAL = (
     "MODEL",
     "PID",
@@ -61,6 +65,8 @@ OPTIONAL = (
     "DIRECTORY",
     "SINCE",
 )  # left out on a narrow terminal, in this order
+SEVERAL = " processes are on it"
+LENGTHY = ("permission to ", WORKS_ON)  # a cell that does not fit can begin without: STATUS says waiting or running
 ENDED = ("failed", "stopped", "done")
 RANKS = {word: len(STATUS_WORDS) if word in ENDED else rank for rank, word in enumerate(STATUS_WORDS)}
 
@@ -68,7 +74,11 @@ RANKS = {word: len(STATUS_WORDS) if word in ENDED else rank for rank, word in en
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--agent", action="append", metavar="A", help="only this agent (repeat for more)")
     parser.add_argument(
-        "--status", action="append", metavar="S", choices=STATUS_WORDS, help="only this status (repeat for more)"
+        "--status",
+        action="append",
+        metavar="S",
+        choices=STATUS_WORDS,
+        help=f"only this status (repeat for more): {', '.join(STATUS_WORDS)}",
     )
     parser.add_argument("--cwd", metavar="DIR", help="only sessions in this directory or below it")
     parser.add_argument("--group", metavar="G", help="only sessions that were launched in this group")
@@ -125,7 +135,7 @@ def run(args: Namespace) -> int:
 
 def answer_of(look: Look, scope: Scope, group: str | None) -> Answer:
     """Return what a look says of what was asked for."""
-    answer = look.answer if group is None else of_group(group, look)
+    answer = with_launches(look, scope.agents) if group is None else of_group(group, look)
     return answer._replace(tools_left=orphans.left_behind(look, scope))
 
 
@@ -157,27 +167,52 @@ def select(sessions: Iterable[Session], args: Namespace) -> list[Session]:
 
 
 def of_group(group: str, look: Look) -> Answer:
-    """Return the sessions of a group, and its live launches that have no session yet, even if their process does not
-    look like the agent yet."""
+    """Return the sessions of a group, and its live launches that have no session yet."""
     from agentctl.query.resolve import group_in
-    from agentctl.workspace import occupancy
 
     meant = group_in(group, look)
     ids = {launch.id for launch in meant.launches}
-    answer = look.answer
-    unattached = [process for process in answer.unattached if process.launch_id in ids]
-    shown = {process.launch_id for process in unattached} | {session.launch_id for session in answer.sessions}
-    for launch in occupancy.launches_that_live(meant.launches, look.world.processes):
-        if launch.id not in shown:
-            why = why_listed(launch)
-            pid = launch.child.pid if launch.child.namespace is None else None
-            unattached.append(Unattached(launch.agent, pid, launch.cwd, why, (), launch.id))
-    return answer._replace(sessions=meant.sessions, unattached=tuple(unattached))
+    unattached = [process for process in look.answer.unattached if process.launch_id in ids]
+    unattached += launches_alone(meant.launches, look)
+    return look.answer._replace(sessions=meant.sessions, unattached=tuple(unattached))
+
+
+def with_launches(look: Look, agents: Sequence[str] | None) -> Answer:
+    """Return the answer with the live launches that it does not show yet. One of another PID namespace is not among
+    them: whether it lives cannot be told from here."""
+    names = known.chosen(agents)
+    launches = (launched.launch for launched in look.world.launches)
+    meant = [launch for launch in launches if names is None or launch.agent in names]
+    if not meant:
+        return look.answer
+    here = [process for process in launches_alone(meant, look) if process.pid is not None]
+    return look.answer._replace(unattached=(*look.answer.unattached, *here))
+
+
+def launches_alone(launches: Iterable[Launch], look: Look) -> list[Unattached]:
+    """Return the launches that are alive and that nothing else in the answer shows: no agent recognises what they run,
+    such as a wrapper that has not started its agent."""
+    answer, processes = look.answer, look.world.processes
+    shown = {process.launch_id for process in answer.unattached} | {session.launch_id for session in answer.sessions}
+    others = [launch for launch in launches if launch.id not in shown]
+    if not others:
+        return []
+    from agentctl.workspace import occupancy
+
+    pids = {link.key.pid for link in look.world.links} | {process.pid for process in answer.not_shown}
+    pids |= {process.pid for process in answer.unattached if process.pid is not None}
+    found = []
+    for launch in occupancy.launches_that_live(others, processes):
+        pid = launch.child.pid if launch.child.namespace is None else None
+        below = [process.pid for process in processes.descendants(pid)] if pid is not None else []
+        if pids.isdisjoint((pid, *below)):
+            found.append(Unattached(launch.agent, pid, launch.cwd, why_listed(launch), (), launch.id))
+    return found
 
 
 def why_listed(launch: Launch) -> str:
     if launch.child.namespace is None:
-        return "launched, and has no session yet"
+        return f"launched, and is on no session now; `agentctl peek {launch.id}` shows what it printed"
     return f"launched in another PID namespace ({launch.child.namespace}): whether it lives cannot be told from here"
 
 
@@ -194,31 +229,40 @@ def row_order(session: Session) -> tuple[int, float, str, str]:
 
 
 def show(rows: list[Session], look: Look, args: Namespace, matching: int) -> None:
+    ids = ids_of(rows, look.answer, look.readings)
     if rows:
-        table(rows, args.tree, typeable(rows, look.readings))
+        table(rows, args.tree, ids)
     else:
         print(no_rows(look.answer, args, matching), file=sys.stderr)
-    for line in lines_below(look.answer, args):
+    for line in lines_below(look.answer, args, ids):
         print(line)
 
 
-def lines_below(answer: Answer, args: Namespace) -> Iterator[str]:
-    """Yield what is told below the table."""
+def ids_of(rows: Iterable[Session], answer: Answer, readings: Readings) -> dict[str, str]:
+    """Return what to type for each session that is named, in the table or below it."""
+    named = [(session.agent, session.id) for session in rows]
+    named += [(tool.agent, tool.session) for tool in answer.tools_left if tool.agent and tool.session]
+    return typeable(dict.fromkeys(named), readings)
+
+
+def lines_below(answer: Answer, args: Namespace, ids: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is told below the table. `ids`: what to type for a session."""
     if answer.unattached:
-        yield "\nlive agent processes that belong to no session yet:"
+        yield "\n" + format.paragraph("live agent processes that belong to no session yet:")
         for process in answer.unattached:
-            yield f"  {unattached_line(process)}"
+            yield format.paragraph(unattached_line(process), "  ", "  ")
     if args.status or args.cwd is not None or args.group is not None:
         return  # what follows was not asked for
     if answer.tools_left:
-        yield f"\n{tools_line(answer.tools_left)}"
+        yield "\n" + format.paragraph(tools_line(answer.tools_left, ids))
     if answer.not_shown:
-        yield f"\n{not_shown_line(len(answer.not_shown))}"
+        yield "\n" + format.paragraph(not_shown_line(len(answer.not_shown)))
 
 
-def tools_line(left: Sequence[Left]) -> str:
+def tools_line(left: Sequence[Left], typed: Mapping[str, str]) -> str:
     """Return a line about the tools of killed sessions: `why` names them all."""
-    ids = ", ".join(dict.fromkeys(output.short(tool.session or "") for tool in left))
+    sessions = dict.fromkeys(tool.session for tool in left if tool.session)
+    ids = ", ".join(output.plain(typed.get(id, id)) for id in sessions)
     tools = ", ".join(f"{output.plain(tool.comm)} (pid {tool.pid})" for tool in left[:TOOLS_SHOWN])
     more = f" and {len(left) - TOOLS_SHOWN} more" if len(left) > TOOLS_SHOWN else ""
     return f"tools of killed sessions still run: {tools}{more}; see `agentctl why` of {ids}"
@@ -229,14 +273,15 @@ def not_shown_line(count: int) -> str:
     return f"{count} {are} not shown"
 
 
-def typeable(rows: list[Session], readings: Readings) -> dict[str, str]:
-    """Return the shortest beginning of each id that no other session has, shown or not; the whole id if not every
-    session of its agent could be looked at."""
+def typeable(named: Iterable[tuple[str, str]], readings: Readings) -> dict[str, str]:
+    """Return, by the ids of these sessions (agent, id), the shortest beginning that no other session has, shown or not;
+    the whole id if not every session of its agent could be looked at."""
     from agentctl.query.alike import alike
 
-    found = alike([(session.agent, session.id) for session in rows], readings)
-    whole = {session.id: session.id for session in rows if session.agent in found.unsure}
-    return {**output.short_ids((session.id for session in rows), found.ids), **whole}
+    named = list(named)
+    found = alike(named, readings)
+    whole = {id: id for agent, id in named if agent in found.unsure}
+    return {**output.short_ids((id for _, id in named), found.ids), **whole}
 
 
 def no_rows(answer: Answer, args: Namespace, matching: int) -> str:
@@ -263,7 +308,9 @@ def table(rows: list[Session], tree: bool, ids: Mapping[str, str]) -> None:
 def table_lines(rows: list[Session], tree: bool, ids: Mapping[str, str]) -> list[str]:
     shown = ordered(rows, tree)
     statuses = [session.status for session, _ in shown]
-    return format.table_lines(columns_of(shown, ids), flexible=FLEXIBLE, optional=OPTIONAL, statuses=statuses)
+    columns = columns_of(shown, ids)
+    brief = {"WHAT": briefly}
+    return format.table_lines(columns, flexible=FLEXIBLE, optional=OPTIONAL, statuses=statuses, brief=brief)
 
 
 def columns_of(shown: list[tuple[Session, str]], ids: Mapping[str, str]) -> dict[str, list[str]]:
@@ -318,9 +365,18 @@ def what(session: Session) -> str:
     """Return the most useful line: what it waits for or does, what went wrong, else what it is about."""
     several = sum(entry["role"] == AGENT for entry in session.processes)
     shown = " and ".join(f"pid {screen['pid']}" for screen in session.screens)
-    marks = [f"{several} processes are on it"] if several > 1 else []
+    marks = [f"{several}{SEVERAL}"] if several > 1 else []
     marks += [f"{shown} show it"] if len(session.screens) > 1 else []
-    return "; ".join(filter(None, (*marks, line_about(session))))
+    return "; ".join(filter(None, (*marks, line_about(session)))) or "-"
+
+
+def briefly(text: str) -> str:
+    """Return what a cell of WHAT says in fewer words."""
+    count, several, about = text.partition(f"{SEVERAL}; ")
+    mark, about = (f"{count} processes; ", about) if several and count.isdigit() else ("", text)
+    for words in LENGTHY:
+        about = about.removeprefix(words)
+    return mark + about
 
 
 def line_about(session: Session) -> str:

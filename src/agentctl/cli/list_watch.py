@@ -39,7 +39,7 @@ def run(args: Namespace, scope: Scope) -> int:
         for look in engine.looks():
             answer = listing.answer_of(look, scope, args.group)
             rows = listing.select(answer.sessions, args)
-            screen.show(Frame(rows, answer, args, listing.typeable(rows, look.readings)))
+            screen.show(Frame(rows, answer, args, listing.ids_of(rows, answer, look.readings)))
             now = [(session.agent, session.id, session.status, session.waiting_for) for session in rows]
             engine.changed = engine.changed or now != before
             before = now
@@ -77,7 +77,7 @@ def lines_of(frame: Frame, now: float) -> Iterator[str]:
         yield from listing.table_lines(rows, args.tree, frame.ids)
     else:
         yield listing.no_rows(frame.answer, args, len(frame.rows))
-    for text in listing.lines_below(frame.answer, args):
+    for text in listing.lines_below(frame.answer, args, frame.ids):
         yield from text.split("\n")
     for problem in frame.answer.problems:
         yield output.problem_line(problem)

@@ -35,6 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    if not os.path.isabs(args.directory):
+        os.getcwd()  # raises if the directory that we are in was deleted: that is what is wrong then
     lock = locks.acquire(os.environ, args.directory, args.by, args.reason, args.ttl)
     if args.json:
         output.print_json({"lock": as_json(lock)})

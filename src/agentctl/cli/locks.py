@@ -7,6 +7,7 @@ import sys
 import time
 
 from agentctl.cli import format, output
+from agentctl.cli.list import typeable
 from agentctl.durations import span
 from agentctl.files.bounded import real_path
 from agentctl.launches import records
@@ -16,7 +17,7 @@ from agentctl.workspace import locks, occupancy
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from agentctl.workspace.occupancy import Holder, Lock
 
@@ -33,8 +34,8 @@ examples:
   agentctl locks --json | jq -r '.locks[] | select(.kind == "manual").directory'
 """
 COLUMNS = ("DIRECTORY", "KIND", "HOLDER", "SINCE", "EXPIRES", "WHY")
-FLEXIBLE = {"DIRECTORY": 16, "HOLDER": 8, "WHY": 12}  # the columns that are cut, and how narrow they may become
-OPTIONAL = ("SINCE", "WHY", "EXPIRES", "KIND")  # left out on a narrow terminal, in this order
+FLEXIBLE = {"DIRECTORY": 16, "HOLDER": 12, "WHY": 22}  # the columns that are cut, and how narrow they may become
+OPTIONAL = ("SINCE", "KIND", "WHY", "EXPIRES")  # left out on a narrow terminal, in this order
 MANUAL, SESSION, LAUNCH = "manual", "session", "launch"
 
 
@@ -54,7 +55,8 @@ def run(args: Namespace) -> int:
         output.print_json({"locks": rows, "problems": [output.problem_json(problem) for problem in problems]})
         return 0
     if rows:
-        show(rows)
+        of_sessions = [(str(row["agent"]), str(row["holder"])) for row in rows if row["kind"] == SESSION]
+        show(rows, typeable(of_sessions, look.readings))
     else:
         nothing = "no directory is locked, and no agent is at work"
         print(output.in_what_was_read(nothing, problems), file=sys.stderr)
@@ -92,7 +94,8 @@ def entries(manual: Iterable[Lock], holders: Iterable[Holder]) -> list[dict[str,
     return sorted(rows, key=lambda row: (str(row["directory"]), str(row["kind"]), str(row["holder"])))
 
 
-def show(rows: list[dict[str, object]]) -> None:
+def show(rows: list[dict[str, object]], ids: Mapping[str, str]) -> None:
+    """Print the table. `ids`: what to print for the ids of sessions."""
     from agentctl.files.bounded import moment
 
     now = time.time()
@@ -104,7 +107,7 @@ def show(rows: list[dict[str, object]]) -> None:
             (
                 output.tilde(str(row["directory"] or "?")),
                 str(row["kind"]),
-                output.plain(str(row["holder"])),
+                output.plain(ids.get(str(row["holder"]), str(row["holder"]))),
                 format.age(since, now),
                 f"in {span(until_next_minute(until - now))}" if until is not None else "-",
                 f"{row['agent']} {why}" if row["agent"] else why,

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from agentctl import durations
+from agentctl import cli, durations
 from agentctl.agents.base import is_random
 from agentctl.cli import cells
 from agentctl.config import OWNER
@@ -15,10 +15,17 @@ from agentctl.files.bounded import LATEST_MOMENT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TextIO
 
     from agentctl.model import Problem, Session, Unattached
 
 SCHEMA = 1
+SHORTEST = 8  # characters of an id in a sentence
+# A UUID, or an id that begins with letters, as a word of its own: not a part of a path, a file name or a longer word.
+WHOLE_ID = (
+    r"(?<![\w/.@=-])(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[a-z]{2,5}_[0-9A-Za-z]{20,40})"
+    r"(?![\w/@-]|\.\w)"
+)
 NAMED = 3  # places that a sentence names
 ANY_WIDTH = 160  # columns, if stdout is no terminal
 STATUS_COLOURS = {
@@ -50,7 +57,7 @@ def local(moment: float | None) -> str:
     """Return the local date and time, for people; an empty string if there is none."""
     if moment is None or not 0 <= moment < LATEST_MOMENT:
         return ""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return durations.local(moment)
 
 
 def clock(moment: float | None) -> str:
@@ -202,8 +209,24 @@ def short_ids(ids: Iterable[str], others: Iterable[str] = (), least: int = 8) ->
 
 
 def short(id: str) -> str:
-    """Return the beginning of an id that stands alone, if it is unique; else the whole id."""
-    return plain(id[:8] if is_random(id) else id)
+    """Return the beginning of an id that stands alone, if it is unique: eight random digits, or what the person typed;
+    else the whole id."""
+    typed = (word for word in cli.TYPED if len(word) >= SHORTEST and id.startswith(word))
+    return plain(id[:SHORTEST] if is_random(id) else min(typed, key=len, default=id))
+
+
+def for_people(text: str, stream: TextIO) -> str:
+    """Return a sentence with `short` in place of each whole id of a session, if it goes to a terminal: programs, and
+    whoever reads a log, get whole ids. Ids in a path stay, and so do indented lines: they quote somebody, or are ids to
+    choose from."""
+    if not stream.isatty():
+        return text
+    import re
+
+    lines = text.split("\n")
+    return "\n".join(
+        line if line.startswith("  ") else re.sub(WHOLE_ID, lambda found: short(found[0]), line) for line in lines
+    )
 
 
 class Remembered(dict["str | None", str]):

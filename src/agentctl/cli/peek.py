@@ -10,17 +10,19 @@ import time
 from agentctl.cli import ID_HELP, output
 from agentctl.errors import AgentctlError, NotFound, TruthUnavailable
 from agentctl.model import GONE, ProcessKey
-from agentctl.query.resolve import resolve_session
+from agentctl.query.attribution import child_of
+from agentctl.query.resolve import no_session, resolve
 from agentctl.query.sessions import Scope, open_store_of, query, query_session, store_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from agentctl.agents.base import Store
     from agentctl.model import Message, Page, Problem, Session
+    from agentctl.query.resolve import Named
     from agentctl.query.sessions import Look
 
 EPILOG = """\
@@ -28,12 +30,15 @@ peek reads a transcript from its end, so a transcript of any size opens at
 once. -f follows the session until it ends, even if its process moves on to a
 new session (/clear) or its file is replaced.
 
+If a launch has no session yet, or its session has no messages, peek shows the
+last lines that the agent printed, or that its screen shows.
+
 examples:
   agentctl peek 3f2a           the last 20 messages
   agentctl peek 3f2a -n 3      the last 3
   agentctl peek 3f2a -f        the last 20, then new ones
   agentctl peek 3f2a --json    with -f: one message per line
-      {"schema": 1, "session": {...}, "messages": [...]}
+      {"schema": 1, "session": {...}, "messages": [...], "printed": [...]}
 """
 JUDGE_EVERY = 1.0  # seconds between two judgements while files change; the end of its process is judged at once
 RESULT_LINES = 4
@@ -51,20 +56,78 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if not args.follow:
         gc.disable()  # short-lived: garbage collection would only cost time
-    found = resolve_session(args.id, os.environ, related_launches_only=True)
-    session = found.answer.sessions[0]
+    named = resolve(args.id, os.environ, related_launches_only=True)
+    if named.session is None and args.follow:
+        named = once_it_has_a_session(named, args)
+    if named.session is None:
+        return show_launch(named, args)
+    found, session = named.look, named.session
     store = open_store_of(session) if args.follow else store_of(found)
     page = read(session, store.messages, max(0, args.n))
+    printed = [] if page.messages or args.follow else printed_by(session, found, args.n)
     if args.json and not args.follow:
         messages = [message_json(message) for message in page.messages]
-        output.print_json({"session": output.session_json(session), "messages": messages})
+        output.print_json({"session": output.session_json(session), "messages": messages, "printed": printed})
         return 0
     if not page.messages and not args.follow and args.n > 0:
-        print(output.in_what_was_read(f"no messages of {output.plain(session.id)}", about(found)), file=sys.stderr)
+        nothing = f"no messages of {output.short(session.id)}" + (", which printed this:" if printed else "")
+        print(output.in_what_was_read(nothing, about(found)), file=sys.stderr, flush=True)
+        show_lines(printed)
     show(page, args.json)
     if args.follow:
         follow(session, store, page.cursor, args.json)
     return 0
+
+
+def printed_by(session: Session, look: Look, count: int) -> list[str]:
+    """Return the last lines that the launch of a session has printed; none if it has none."""
+    if session.launch_id is None:
+        return []
+    from agentctl.cli import printed
+    from agentctl.query.resolve import launch_named
+
+    launch = launch_named(session.launch_id, os.environ)
+    return printed.last_lines(launch, look.world.processes, os.environ, count) if launch is not None else []
+
+
+def show_launch(named: Named, args: Namespace) -> int:
+    """Show what a launch that has no session has printed. Raises NotFound if it has printed nothing, or is over."""
+    from agentctl.cli import printed
+
+    launch, look = named.launch, named.look
+    assert launch is not None
+    lines = printed.last_lines(launch, look.world.processes, os.environ, args.n)
+    if args.json and lines:
+        output.print_json({"session": None, "launch_id": launch.id, "messages": [], "printed": lines})
+    elif lines:
+        print(f"launch {launch.id} is on no session now; it printed this:", file=sys.stderr, flush=True)
+        show_lines(lines)
+    if not lines or child_of(launch, look.world.processes) is None:
+        raise no_session(launch, look, printed=bool(lines))
+    return 0
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(output.plain(line))
+    sys.stdout.flush()
+
+
+def once_it_has_a_session(named: Named, args: Namespace) -> Named:
+    """Show what a launch has printed, and wait until it has a session or has ended."""
+    told = False
+    while named.session is None and named.launch is not None:
+        if child_of(named.launch, named.look.world.processes) is None:
+            return named
+        if not told and not args.json:
+            told = True
+            from agentctl.cli import printed
+
+            print(f"launch {named.launch.id} has no session yet; waiting for it", file=sys.stderr, flush=True)
+            show_lines(printed.last_lines(named.launch, named.look.world.processes, os.environ, args.n))
+        time.sleep(JUDGE_EVERY)
+        named = resolve(args.id, os.environ, related_launches_only=True)
+    return named
 
 
 def about(look: Look) -> list[Problem]:

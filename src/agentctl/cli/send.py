@@ -66,7 +66,8 @@ def run(args: Namespace) -> int:
         sent_json = {"id": session.id, "by": sent.by, "through": sent.through, "joined": sent.joined}
         output.print_json({"sent": sent_json, "session": output.session_json(session)})
     else:
-        print(f"{session.id} got it through {output.plain(sent.through)}; it is {session.status}")
+        words = f"{output.plain(session.id)} got it through {output.plain(sent.through)}; it is {session.status}"
+        print(output.for_people(words, sys.stdout))
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 
 from agentctl import cli, durations
 from agentctl.cli import output
@@ -40,6 +41,7 @@ examples:
 exit code: 0 only if all of them are stopped; otherwise the highest exit code
 of any of them.
 """
+SLOW = 1.5  # seconds before it is said what a stop waits for
 LONGEST_GRACE = 24 * 60 * 60.0  # seconds
 
 
@@ -70,9 +72,9 @@ def run(args: Namespace) -> int:
         codes.append(outcome.exit_code)
         shown.append(outcome_json(outcome))
         if outcome.outcome == stop.ERROR:
-            print(f"agentctl: {cli.shown(outcome.said)}", file=sys.stderr)
+            cli.complain(outcome.said or "")
         elif not args.json:
-            print(line(outcome), flush=True)
+            print(output.for_people(line(outcome), sys.stdout), flush=True)
     if args.json:
         output.print_json({"stopped": shown})
     return max(codes)
@@ -82,11 +84,31 @@ def outcomes(asked: list[stop.Asked], options: stop.Options) -> Iterator[Outcome
     """One after the other: an error of one keeps nobody from the others."""
     for one in asked:
         try:
-            yield from stop.stop(one, options, tell=cli.complain)
+            with told_if_slow(one.text, options.grace):
+                found = stop.stop(one, options, tell=cli.complain)
+            yield from found
         except AgentctlError as error:
             if len(asked) == 1:
                 raise
             yield stop.failed(one.text, None, error)
+
+
+@contextmanager
+def told_if_slow(id: str, grace: float) -> Iterator[None]:
+    """Tell a person at a terminal what a stop waits for, if it takes long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    import threading
+
+    words = f"waiting until {id} has ended, for up to {durations.span(grace)} (--grace)"
+    timer = threading.Timer(SLOW, cli.complain, [words])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def grace_of(text: str) -> float:

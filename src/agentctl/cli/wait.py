@@ -77,7 +77,8 @@ def run(args: Namespace) -> int:
 def begun(targets: Sequence[Target]) -> None:
     for target in targets:
         status = target.seen.status if target.seen else ""
-        print(f"waiting for {name(target.id, target.launch_id)}: {status}", file=sys.stderr, flush=True)
+        words = f"waiting for {name(target.session_id, target.launch_id)}: {status}"
+        print(output.for_people(words, sys.stderr), file=sys.stderr, flush=True)
 
 
 def name(id: str | None, launch_id: str | None) -> str:
@@ -85,7 +86,8 @@ def name(id: str | None, launch_id: str | None) -> str:
 
 
 def print_change(change: Transition) -> None:
-    print(f"{name(change.id, change.launch_id)} {change.before} -> {with_reason(change.after, change.why)}", flush=True)
+    words = f"{name(change.id, change.launch_id)} {change.before} -> {with_reason(change.after, change.why)}"
+    print(output.for_people(words, sys.stdout), flush=True)
 
 
 def with_reason(status: str, why: str | None) -> str:
@@ -100,7 +102,8 @@ def print_change_json(change: Transition) -> None:
 
 def show(found: Result) -> None:
     for waited in found.waited:
-        print(f"{name(waited.id, waited.launch_id)} {with_reason(waited.status, waited.why)}")
+        words = f"{name(waited.id, waited.launch_id)} {with_reason(waited.status, waited.why)}"
+        print(output.for_people(words, sys.stdout))
 
 
 def final_json(found: Result) -> dict[str, object]:

@@ -79,7 +79,7 @@ examples:
       {"schema": 1, "dry_run", "worktrees": [...]}
 """
 COLUMNS = ("WORKTREE", "BRANCH", "COMMITS", "CHANGES", "AGE", "SESSION", "NOTE")
-FLEXIBLE = {"WORKTREE": 12, "BRANCH": 12, "SESSION": 12, "NOTE": 8}  # the columns that are cut, and how narrow
+FLEXIBLE = {"WORKTREE": 12, "BRANCH": 12, "SESSION": 16, "NOTE": 8}  # the columns that are cut, and how narrow
 OPTIONAL = ("AGE", "COMMITS", "NOTE", "CHANGES", "BRANCH")  # left out on a narrow terminal, in this order
 
 
@@ -139,7 +139,8 @@ def run_list(args: Namespace) -> int:
         )
         return 0
     lines = [cells(*row, complete=not answer.problems) for row in rows]
-    format.table(format.columns_of(COLUMNS, lines), flexible=FLEXIBLE, optional=OPTIONAL)
+    columns = format.columns_of(COLUMNS, lines)
+    format.table(columns, flexible=FLEXIBLE, optional=OPTIONAL, brief={"SESSION": without_agent})
     output.warn(answer.problems)
     return 0
 
@@ -214,6 +215,12 @@ def session_cell(sessions: Sequence[Session], *, complete: bool) -> str:
         return "-" if complete else "?"
     first, more = sessions[0], len(sessions) - 1
     return f"{output.status_cell(first)} {first.agent} {output.short(first.id)}" + (f" +{more}" if more else "")
+
+
+def without_agent(cell: str) -> str:
+    """Return a cell of SESSION in fewer words, so that its id is not cut."""
+    status, *words = cell.split(" ")
+    return " ".join([status, *words[1:]])
 
 
 def note(tree: Tree, launch: Launch | None) -> str:

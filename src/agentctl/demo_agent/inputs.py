@@ -145,6 +145,8 @@ class screen:
         import termios
 
         try:
+            if os.tcgetpgrp(STDIN) != os.getpgrp():
+                return  # suspended, and ended in the background: its shell has the terminal, and we would stop again
             os.write(STDOUT, PASTES_OFF)
             termios.tcsetattr(STDIN, termios.TCSANOW, self._before)
         except (OSError, termios.error):

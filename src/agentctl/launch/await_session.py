@@ -113,7 +113,9 @@ def given_up(started: Started, look: Look, waited: float, *, becoming: bool) -> 
 
 
 def shows_it(started: Started) -> str:
-    return f"`agentctl attach {started.launch_id}` shows its screen, " if started.screen is not None else ""
+    if started.screen is None:
+        return f"`agentctl peek {started.launch_id}` shows what it printed, "
+    return f"`agentctl attach {started.launch_id}` shows its screen, "
 
 
 def waiting_for(pending: Sequence[Started]) -> str:

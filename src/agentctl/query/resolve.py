@@ -74,21 +74,23 @@ def resolve_session(
     return named.look
 
 
-def no_session(launch: Launch, look: Look) -> AgentctlError:
-    """Return why a launch stands for no session."""
+def no_session(launch: Launch, look: Look, *, printed: bool | None = None) -> AgentctlError:
+    """Return why a launch stands for no session. `printed`: whether it was just shown what the launch printed; None:
+    nobody looked."""
+    more = f"; `agentctl peek {launch.id}` shows what it printed" if printed is None and launch.headless else ""
+    more = ", and has printed nothing" if printed is False else more
     if child_of(launch, look.world.processes) is not None:
-        next = f"`agentctl attach {launch.id}` shows its screen if it has one"
-        return NotFound(f"launch {launch.id} has no session yet; {next}")
+        screen = "" if launch.headless else f"; `agentctl attach {launch.id}` opens its screen"
+        return NotFound(f"launch {launch.id} has no session yet{screen or more}")
     if (unseen := why_unseen(launch, look.world.processes)) is not None:
         why = f"has no session that is known, and whether it lives cannot be told: {unseen}"
         return TruthUnavailable(f"launch {launch.id} {why}")
     if unread := unread_words(look.answer.problems):
         return TruthUnavailable(f"launch {launch.id} is over, and its session cannot be looked for{unread}")
     if id_of(launch) is None:
-        next = "`agentctl list -a` shows the sessions"
-        return NotFound(f"launch {launch.id} ended before it had a session; {next}")
+        return NotFound(f"launch {launch.id} ended before it had a session{more}")
     where = f"is not in the store of {launch.agent}"
-    return NotFound(f"launch {launch.id} is over, and its session {id_of(launch)} {where}")
+    return NotFound(f"launch {launch.id} is over, and its session {id_of(launch)} {where}{more}")
 
 
 def launch_named(text: str, env: Mapping[str, str]) -> Launch | None:

@@ -13,7 +13,7 @@ import json
 import os
 import time
 
-from agentctl.durations import utc
+from agentctl.durations import local, utc
 from agentctl.errors import NotFound, Refused, UsageError, remedy
 from agentctl.files import bounded
 from agentctl.files.bounded import moment, text_or_none
@@ -206,8 +206,8 @@ def way_out(problem: Problem, directory: str | None = None) -> str:
 
 def held_by(lock: Lock) -> str:
     why = f" ({lock.reason})" if lock.reason else ""
-    until = f", until {utc(lock.expires_at)}" if lock.expires_at is not None else ""
-    return f"locked by {lock.by}{why} since {utc(lock.created_at)}{until}"
+    until = f", until {local(lock.expires_at)}" if lock.expires_at is not None else ""
+    return f"locked by {lock.by}{why} since {local(lock.created_at)}{until}"
 
 
 def read_all(env: Mapping[str, str]) -> tuple[list[Lock], list[Problem]]:

@@ -178,6 +178,7 @@ class Store(base.Store):
             reason=tail.reason,
             error=tail.error,
             pending=tail.pending,
+            pending_tool=tail.tool,
             ending=f"it had asked for permission to run: {tail.pending}" if tail.pending else None,
             inferred=tail.inferred,
             path=path,
@@ -222,6 +223,7 @@ class Tail(Value):
     reason: str
     error: str | None = None
     pending: str | None = None
+    tool: str | None = None  # that has no result yet
     setting: dict[str, Any] | None = None  # the event that says where and with what the turn ran
     updated_at: float | None = None
     inferred: bool = False
@@ -245,6 +247,7 @@ def read_tail(path: str) -> Tail:
     """Return how the last turn stands: it reads back from the end to the last prompt. A torn line is passed over."""
     end: dict[str, Any] | None = None
     question: dict[str, Any] | None = None  # the last one, or the answer to it
+    tool: dict[str, Any] | None = None  # the last one, or its result
     updated_at, cut, empty = None, False, True
     for line in bounded.lines_backward(path, TAIL_LIMIT):
         event, empty = bounded.decode(line) or {}, False
@@ -258,9 +261,12 @@ def read_tail(path: str) -> Tail:
                 end = end or event
             case "ask" | "answer":
                 question = question or event
+            case "tool" | "tool_result":
+                tool = tool or event
             case "prompt":
                 inferred = cut and end is not None
-                return judge_turn(end, question)._replace(setting=event, updated_at=updated_at, inferred=inferred)
+                found = judge_turn(end, question, tool)
+                return found._replace(setting=event, updated_at=updated_at, inferred=inferred)
             case "session":
                 return Tail(model.IDLE, "no turn was begun", updated_at=updated_at, inferred=cut)
     if end is not None:
@@ -272,11 +278,12 @@ def read_tail(path: str) -> Tail:
     return Tail(model.UNKNOWN, f"no prompt within the last {TAIL_LIMIT} bytes", updated_at=updated_at)
 
 
-def judge_turn(end: dict[str, Any] | None, question: dict[str, Any] | None) -> Tail:
+def judge_turn(end: dict[str, Any] | None, question: dict[str, Any] | None, tool: dict[str, Any] | None = None) -> Tail:
     if end is None:
+        runs = bounded.text_or_none((tool or {}).get("command"))  # a result has none
         pending = bounded.text_or_none((question or {}).get("command"))  # an answer has none
         asked_at = bounded.moment((question or {}).get("at")) if pending else None
-        return Tail(model.WORKING, "its last prompt has no end", pending=pending, asked_at=asked_at)
+        return Tail(model.WORKING, "its last prompt has no end", pending=pending, tool=runs, asked_at=asked_at)
     result, error, why, refused = (end.get(name) for name in ("result", "error", "reason", "refused"))
     reason = ENDINGS.get(str(result), f"its last turn ended with {result!r}, unknown to us")
     if bounded.text_or_none(why):
