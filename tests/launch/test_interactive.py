@@ -62,6 +62,20 @@ def test_the_id_is_the_agents_own_and_its_screen_is_a_session_named_after_the_la
     assert listed["terminal"] == {"tty": row["terminal"]["tty"], "tmux": None}  # a list asks nobody
 
 
+def test_a_tmux_that_fails_after_it_opened_the_pane_has_started_the_agent(home: ScreenHome) -> None:
+    home.set("fails-late", "no answer")
+    found = home.agentctl("launch", "--interactive", "demo", "-p", "hello")
+    assert found.returncode == 0 and "nothing was started" not in found.stderr, found.stderr
+    home.until_status(found.stdout.strip(), "idle")
+
+
+def test_a_tmux_that_fails_has_started_nothing(home: ScreenHome) -> None:
+    home.set("fails", "no server")
+    found = home.agentctl("launch", "--interactive", "demo", "-p", "hello")
+    assert found.returncode == 1 and "nothing was started" in found.stderr, found.stderr
+    assert home.listed()["unattached"] == [] and home.launches() == []
+
+
 def test_no_prompt_and_no_secret_stands_in_the_words_for_tmux(home: ScreenHome) -> None:
     home.env["OWN"] = "hush-one"
     home.open("-p", "a private prompt", "--env", "OTHER=hush-two")

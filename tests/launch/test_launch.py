@@ -15,6 +15,7 @@ import pytest
 
 from agentctl.cli import launch_options
 from agentctl.errors import LaunchFailed
+from agentctl.launch import start
 from agentctl.query.sessions import examine
 from agentctl.workspace import locks
 from tests.support.children import until
@@ -295,6 +296,16 @@ def test_a_directory_is_free_when_its_holder_is_dead(home: Home) -> None:
 
 
 # Hooks
+
+
+def test_a_hook_gets_the_directory_and_the_branch_that_agentctl_launched_into(home: Home) -> None:
+    """What a transcript says of them, a model may have written: `git push origin $AGENTCTL_BRANCH` does not obey it."""
+    id = home.launch("hello")
+    home.wait_until_quiet()
+    launch, session = home.launch_of(id), examine(id, home.env).answer.sessions[0]
+    told = launch._replace(hooks=(("on-x", "echo $AGENTCTL_CWD $AGENTCTL_BRANCH > told.txt"),), branch="try/g/demo")
+    start.run_hook("on-x", told, session._replace(cwd="/elsewhere", branch="main"), home.env)
+    assert (home.work / "told.txt").read_text().split() == [launch.cwd, "try/g/demo"]
 
 
 def test_hooks_run_with_what_is_known(home: Home) -> None:

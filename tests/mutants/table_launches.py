@@ -6,6 +6,38 @@ from tests.mutants.model import mutant
 
 LAUNCHES = (
     mutant(
+        "order-taken-back",
+        "what decides whether a screen was started is who has the order, not what tmux says",
+        "launch says that nothing was started while the agent works",
+        "tests/launch/test_interactive.py::test_a_tmux_that_fails_after_it_opened_the_pane_has_started_the_agent",
+        ("launch/interactive.py", "            if waiting.is_taken_back():\n", "            if True:\n"),
+    ),
+    mutant(
+        "hook-facts-of-the-launch",
+        "a hook gets the directory and the branch that agentctl launched into",
+        "a hook pushes or deletes the branch that a model wrote into its transcript",
+        "tests/launch/test_launch.py::test_a_hook_gets_the_directory_and_the_branch_that_agentctl_launched_into",
+        (
+            "launch/start.py",
+            "branch=launch.branch or (session.branch if session else None)",
+            "branch=(session.branch if session else None) or launch.branch",
+        ),
+    ),
+    mutant(
+        "runner-finds-us",
+        "a runner finds agentctl if Python found it by a relative path",
+        "time limit and hook of a launch are lost without a word",
+        "tests/launch/test_ourselves.py::test_found_by_a_relative_path",
+        ("launch/start.py", "    if not (by_directory or by_relative):\n", "    if not by_directory:\n"),
+    ),
+    mutant(
+        "ended-as-by-ctrl-c",
+        "SIGTERM and SIGHUP are held back while accept moves files and branch",
+        "the slot's files stay staged in the person's worktree, and nobody says so",
+        "tests/workspace/test_accept_safely.py::test_ctrl_c_waits_for_the_act_and_is_told",
+        ("kernel/interrupts.py", "for number in (signal.SIGINT, *ENDING)}", "for number in (signal.SIGINT,)}"),
+    ),
+    mutant(
         "no-guess-against-a-seen-end",
         "no process is taken for the one on a session whose last process a runner saw end",
         "a stopped session is running on a screen at its prompt, and that screen is not shown",

@@ -3,6 +3,7 @@ real terminal. What it keeps is in the folder $FAKE_TMUX; what a test puts there
 
     hangs-NAME    the server of this socket does not answer
     fails         it fails, with these words
+    fails-late    it opens a session, waits until its program has taken its order, and fails, with these words
     mode          every pane is in another mode than that for keys
     deaf          what is pasted reaches nobody
     no-enter      nor does Enter
@@ -47,6 +48,11 @@ def main(words: list[str], folder: Path) -> int:
         return 1
     for command in commands(words):
         obey(folder, command, os.path.basename(server))
+    if (folder / "fails-late").exists() and words[0] == "new-session":
+        while os.path.exists(next(word for word in words if os.path.basename(word) == ".order.json")):
+            time.sleep(0.01)
+        print((folder / "fails-late").read_text(), file=sys.stderr)
+        return 1
     return 0
 
 

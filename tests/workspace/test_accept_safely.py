@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentctl.errors import Interrupted, Refused
+from agentctl.kernel.interrupts import ENDING, heed_ends
 from agentctl.workspace import accept, git, locks, merging
 from tests.support.launch_home import LONG
 from tests.support.worktree_home import Worktrees, worktrees_in
@@ -145,19 +146,28 @@ def test_a_repository_that_the_slot_made(home: Worktrees) -> None:
     assert facts(home) == before
 
 
-def test_ctrl_c_waits_for_the_act_and_is_told(home: Worktrees, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_waits_for_the_act_and_is_told(
+    home: Worktrees, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
     home.ended(COMMITTED, "a")
+    before = {one: signal.getsignal(one) for one in ENDING}
+    heed_ends()
     real = merging.done
 
     def slow(cwd: str, *words: str, env: Mapping[str, str], more: Mapping[str, str] | None = None) -> str:
         found = real(cwd, *words, env=env, more=more)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         time.sleep(0)
         return found
 
     monkeypatch.setattr(merging, "done", slow)
-    with pytest.raises(Interrupted) as raised:
-        accept.accept("g", "a", str(home.repository), None, home.env)
+    try:
+        with pytest.raises(Interrupted) as raised:
+            accept.accept("g", "a", str(home.repository), None, home.env)
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
     assert f"{home.repository} is at {home.git.head(home.path('a'))[:12]} now, and was at " in str(raised.value)
     assert home.git(home.repository, "status", "--porcelain") == ""
 

@@ -101,7 +101,7 @@ exit codes:
   6    wait: the last turn failed
   7    wait: stopped
   124  timed out
-  130  Ctrl-C
+  130  Ctrl-C (SIGTERM: 143, SIGHUP: 129)
 
 Data goes to stdout, everything else to stderr. AGENTCTL_DEBUG=1 shows
 tracebacks.
@@ -114,6 +114,7 @@ def run(argv: list[str]) -> int:
     try:
         if not is_question(argv):
             heed_ends_of_children()
+            heed_ends()
         code = dispatch(argv)
         sys.stdout.flush()
         if argv and ALIASES.get(argv[0], argv[0]) in SWEEPING:
@@ -130,8 +131,8 @@ def run(argv: list[str]) -> int:
         except OSError as error:
             return could_not_write(error)
         raise
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as error:
+        return getattr(error, "exit_code", 130)
     except BrokenPipeError as error:
         return could_not_write(error)
     except Exception as error:  # noqa: BLE001 -- a bug of ours: the only place that catches everything
@@ -208,6 +209,12 @@ def heed_ends_of_children() -> None:
 
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def heed_ends() -> None:
+    from agentctl.kernel import interrupts
+
+    interrupts.heed_ends()
 
 
 def give_up_output() -> None:

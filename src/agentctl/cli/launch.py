@@ -119,4 +119,4 @@ def run(args: Namespace) -> int:
         return groups.launch_one(order, env, launch_options.tell, known)
 
     also = f"group {order.group}, branch {order.worktree.branch}" if order.worktree is not None else ""
-    return launch_options.answered(launch, args, "launched", also)
+    return launch_options.answered(launch, args, "launched", also, order.cwd)

@@ -145,9 +145,15 @@ def tell(line: str) -> None:
     sys.stderr.flush()
 
 
-def answered(launch: Callable[[Callable[[Session], None]], Session], args: Namespace, what: str, also: str = "") -> int:
+def answered(
+    launch: Callable[[Callable[[Session], None]], Session],
+    args: Namespace,
+    what: str,
+    also: str = "",
+    where: str | None = None,
+) -> int:
     """Launch one agent, print what came of it, and return the exit code. `launch` gets what to call as soon as the
-    session is known. `also`: what was made for it."""
+    session is known. `also`: what was made for it; `where`: the directory that it was launched in."""
 
     codes = [0]
 
@@ -159,7 +165,7 @@ def answered(launch: Callable[[Callable[[Session], None]], Session], args: Names
         session = launch(print_id)
     except NoSessionYet as unnamed:
         return answer_without_session(unnamed, args)
-    return answer(session, args, what, also) or max(codes)
+    return answer(session._replace(cwd=where or session.cwd), args, what, also) or max(codes)
 
 
 def put(text: str, what: str) -> int | None:

@@ -31,7 +31,9 @@ def start(reserved: Reserved, order: Order, env: Mapping[str, str]) -> Started:
             window = tmux.window_name(order.agent, order.slot or order.cwd)
             pane = tmux.open_session(tmux.session_name(reserved.id), window, order.cwd, waiting.argv, env)
         except tmux.Failed as error:
-            raise LaunchFailed(f"{error}; nothing was started", reserved.id) from error
+            if waiting.is_taken_back():
+                raise LaunchFailed(f"{error}; nothing was started", reserved.id) from error
+            return waiting.wait()  # tmux did not answer, and has opened the pane all the same
         try:
             return waiting.wait()._replace(screen=Watcher(pane, env))
         except LaunchFailed as error:

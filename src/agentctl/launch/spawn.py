@@ -154,6 +154,16 @@ class Pane:
             raise
         return self
 
+    def is_taken_back(self) -> bool:
+        """Take the order back, and return whether that came in time: the runner removes it, too, before it begins. So
+        exactly one of us has it, and if it is we, nothing was started and nothing will be."""
+        try:
+            os.unlink(self._paths[0])
+        except FileNotFoundError:
+            return False
+        discard(self.reserved)
+        return True
+
     def wait(self, patience: float = PATIENCE) -> Started:
         return outcome(self.reserved, self._order, listen(self._listening, patience))
 

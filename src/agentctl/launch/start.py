@@ -100,7 +100,7 @@ def prepare(request: Request, env: Mapping[str, str]) -> Order:
         one_shot=not request.interactive,
         interactive=request.interactive,
         time_limit=request.time_limit,
-        commands_env=env,
+        commands_env=able_to_find_us(env),
         model=request.model,
         resumes=request.session.id if request.session is not None else None,
         force=request.force,
@@ -109,6 +109,19 @@ def prepare(request: Request, env: Mapping[str, str]) -> Order:
         said=recipe.said,
         late=recipe.late,
     )
+
+
+def able_to_find_us(env: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment in which a runner can run agentctl. It runs in another directory, so if Python found us
+    by the directory that it is in, or by a relative path, the environment names our folder."""
+    folder = os.path.realpath(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+    named = env.get("PYTHONPATH", "").split(os.pathsep)
+    first, *rest = [os.path.realpath(entry) for entry in sys.path if isinstance(entry, str)] or [""]
+    by_directory = not sys.flags.safe_path and first == folder and folder not in rest
+    by_relative = any(entry and not os.path.isabs(entry) and os.path.realpath(entry) == folder for entry in named)
+    if not (by_directory or by_relative):
+        return env
+    return {**env, "PYTHONPATH": os.pathsep.join([folder, *filter(None, named)])}
 
 
 def task_of(request: Request) -> Task:
@@ -308,15 +321,16 @@ def descendants(launch_id: str, table: Processes) -> list[Process]:
 
 def run_hook(name: str, launch: Launch, session: Session | None, env: Mapping[str, str]) -> HookResult | None:
     """Run a hook of a launch, and note its result in the launch's folder, beside what it printed. Return the result;
-    None if the launch has no such hook."""
+    None if the launch has no such hook. Directory and branch are those that agentctl launched into: what a transcript
+    says of them, a model may have written."""
     command = dict(launch.hooks).get(name)
     if command is None:
         return None
     facts = hooks.Facts(
         session_id=session.id if session else None,
-        cwd=(session.cwd if session else None) or launch.cwd,
+        cwd=launch.cwd,
         agent=launch.agent,
-        branch=(session.branch if session else None) or launch.branch,
+        branch=launch.branch or (session.branch if session else None),
         exit_code=session.exit_code if session else None,
         status=session.status if session else None,
         group=launch.group,
