@@ -32,7 +32,8 @@ def test_found_in_the_current_directory(tmp_path: Path) -> None:
 
 
 def test_found_by_a_relative_path() -> None:
-    assert asked("-S", cwd=SOURCES.parent, PYTHONPATH="src:/other") == f"{SOURCES}:src:/other"
+    name = SOURCES.name
+    assert asked("-S", cwd=SOURCES.parent, PYTHONPATH=f"{name}:/other") == f"{SOURCES}:{name}:/other"
 
 
 def test_found_by_an_absolute_path(tmp_path: Path) -> None:

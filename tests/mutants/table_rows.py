@@ -74,7 +74,7 @@ ROWS = (
         "`list` shows a live launch even if no agent recognises its process",
         "an agent that waits behind a wrapper is in no list",
         "tests/cli/test_launch_without_session.py::test_list_shows_a_launch_that_no_agent_claims",
-        ("cli/list.py", "with_launches(look, scope.agents) if args.group is None", "look.answer if args.group is None"),
+        ("cli/list.py", "with_launches(look, scope.agents) if group is None", "look.answer if group is None"),
     ),
     mutant(
         "row-launch-once",
