@@ -17,6 +17,7 @@ from tests.mutants.table_screens import SCREENS
 from tests.mutants.table_status import STATUS
 from tests.mutants.table_stores import STORES
 from tests.mutants.table_unread import UNREAD
+from tests.mutants.table_words import WORDS
 from tests.mutants.table_worktrees import WORKTREES
 
 MUTANTS = (
@@ -36,4 +37,5 @@ MUTANTS = (
     *ACT,
     *WORKTREES,
     *ROWS,
+    *WORDS,
 )

@@ -139,9 +139,11 @@ class Store(ABC):
         """Return the sessions that a live process without a link can be on. Default: it may be on any."""
         return Candidates(None, sole=False, why="its agent does not say which session it is on")
 
-    def candidates_by_files(self, paths: Sequence[str], details: Details, started_at: float) -> Candidates:
-        """Return the sessions that a process can be on that no name gives away, and that has these files of the store
-        open for writing. Default: any."""
+    def candidates_by_files(
+        self, paths: Sequence[str], process: Process, details: Details, started_at: float
+    ) -> Candidates:
+        """Return the sessions that a process can be on that no name gives away, or that its words make a client, and
+        that has these files of the store open for writing. Default: any."""
         return Candidates(None, sole=False, why="a file of the store is open in it")
 
     def candidates_of_a_stranger(self, process: Process, details: Details, started_at: float) -> Candidates:

@@ -165,16 +165,19 @@ class Store(base.Store):
         return Link(NAME, id, self.root, owner.key, how=how, path=path, evidence=(fact,), began=began)
 
     def _links_by_open_rollout(self, processes: Processes, linked: set[int]) -> list[Link]:
-        """Return links to the rollouts that processes have open: versions without writer locks keep theirs open."""
+        """Return links to the rollouts that processes have open: versions without writer locks keep theirs open. A
+        process that its words make a client may only read one; for writing it is open in the process that is on it."""
         found = []
         prefix = os.path.realpath(f"{self.root}/sessions") + "/"
         for process in processes.running(lambda name: name.startswith("codex")):
             if process.pid in linked:
                 continue
             details = processes.details(process)
-            if details is None or ADAPTER.claims(process, details) not in (AGENT, DAEMON):
+            role = ADAPTER.claims(process, details) if details is not None else None
+            if role not in (AGENT, DAEMON, CLIENT):
                 continue
-            for path in sorted(set(processes.open_files(process))):
+            written = [path for path, _ in processes.written_files(process) or ()] if role == CLIENT else None
+            for path in sorted(set(processes.open_files(process) if written is None else written)):
                 is_here = path.startswith(prefix) and os.path.isdir(os.path.dirname(path))  # nothing is mounted over it
                 if is_here and (id := thread_of(os.path.basename(path))):
                     found.append(self._link(id, process, "has the thread's rollout open", path))
@@ -232,7 +235,9 @@ class Store(base.Store):
         ids = self._unproved.get(process.key) or [id for id in self.recent(started_at) if id not in self._lock_files]
         return Candidates(tuple(ids), sole=False, why=self._no_locks)
 
-    def candidates_by_files(self, paths: Sequence[str], details: Details, started_at: float) -> Candidates:
+    def candidates_by_files(
+        self, paths: Sequence[str], process: Process, details: Details, started_at: float
+    ) -> Candidates:
         """Return the threads whose rollouts or locks these are. Other files of the store are shared by all threads."""
         named = [os.path.basename(path) for path in paths]
         ids = {id for name in named if (id := thread_of(name) or lock_of(name))}

@@ -14,6 +14,7 @@ from agentctl.agents.opencode.sessions import Sessions
 from agentctl.files.bounded import read_bytes, real_path
 from agentctl.model import (
     AGENT,
+    CLIENT,
     DAEMON,
     DETAIL,
     EXACT,
@@ -88,11 +89,12 @@ class Store(base.Store):
         return found
 
     def _agents(self, processes: Processes) -> Iterator[tuple[Process, Details, list[str]]]:
-        """Yield the processes that have a database of this store open and can work in it, with their open files."""
+        """Yield the processes that have a database of this store open and can work in it, with their open files. One
+        that its words make a client has it open, too: its lines in the log tell whether it is on a session."""
         databases = {os.path.realpath(path) for path in self._sessions.databases}
         for process in processes.running(lambda name: name.startswith(("opencode", ".opencode"))):
             if details := processes.details(process):
-                if ADAPTER.claims(process, details) not in (AGENT, DAEMON):
+                if ADAPTER.claims(process, details) not in (AGENT, DAEMON, CLIENT):
                     continue
                 files = processes.open_files(process)
                 if not databases.isdisjoint(files):
@@ -205,11 +207,19 @@ class Store(base.Store):
         sole = not hidden and self._written_ahead(newer).isdisjoint(ids)
         return Candidates(tuple(ids), sole=sole, why="no log of it says which session it is on")
 
-    def candidates_by_files(self, paths: Sequence[str], details: Details, started_at: float) -> Candidates:
+    def candidates_by_files(
+        self, paths: Sequence[str], process: Process, details: Details, started_at: float
+    ) -> Candidates:
         """Return the sessions that were written since such a process started, and the latest of its directory: it may
-        have been told to go on with one. Its arguments may be those of a runtime, so they say nothing."""
+        have been told to go on with one. Its arguments may be those of a runtime, so they say nothing. If its log
+        reaches back to its start, it is on no turn that another run has logged."""
         if all(path.endswith(SHARED) for path in paths):
             return Candidates((), sole=False, why="it only reads the database")
+        trail = self._trails.get(process.key)
+        if trail is not None and trail.whole:
+            since = (row.id for row in self._sessions.begun_since(started_at))
+            ids = [id for id in since if self._is_unsaid(id, started_at, trail.run)]
+            return Candidates(tuple(ids), sole=False, why="its log, which may be a moment late, names no session")
         ids = [row.id for row in self._sessions.begun_since(started_at)]
         if details.cwd is not None:
             ids += [row.id for row in self._sessions.latest_of(real_path(details.cwd), LATEST)]

@@ -1,0 +1,37 @@
+"""Defences against words: what a name, a role or a list says makes an answer weaker, never firm."""
+
+from __future__ import annotations
+
+from tests.mutants.model import mutant
+
+WORDS = (
+    mutant(
+        "clients-count",
+        "a process that its words make a client counts by what it has open, and by its directory",
+        "a live agent whose words look like a client's is firmly stopped",
+        "another-name/clients_by_their_words",
+        (
+            "query/strangers.py",
+            "    passed = {os.getpid(), *known}\n",
+            "    passed = {os.getpid(), *known, *others_role}\n",
+        ),
+    ),
+    mutant(
+        "codex-client-writes",
+        "a rollout that is open for writing is a link, whatever the words of its process are",
+        "an older `codex mcp-server` in mid-turn is not found",
+        "another-name/clients_by_their_words",
+        ("agents/codex/store.py", "if role not in (AGENT, DAEMON, CLIENT):", "if role not in (AGENT, DAEMON):"),
+    ),
+    mutant(
+        "opencode-client-logs",
+        "the log tells which session a process is on, whatever its words are",
+        "a live OpenCode with unknown words is not found",
+        "another-name/clients_by_their_words",
+        (
+            "agents/opencode/store.py",
+            "if ADAPTER.claims(process, details) not in (AGENT, DAEMON, CLIENT):",
+            "if ADAPTER.claims(process, details) not in (AGENT, DAEMON):",
+        ),
+    ),
+)

@@ -1,0 +1,58 @@
+"""A name, a word or a role is no fact: what a process has open, and what its store says of it, outranks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.agents.claude_code.torture import Claude
+from tests.agents.codex.torture import Codex
+from tests.agents.opencode.torture import OpenCode
+from tests.torture.registry import case
+
+if TYPE_CHECKING:
+    from tests.torture.agents import Agent
+    from tests.torture.world import World
+
+
+@case("another-name")
+def clients_by_their_words(world: World) -> None:
+    """agents whose words look like a client's: mcp-server of an older Codex, commands of OpenCode and Claude Code"""
+    words = {
+        "OpenCode, a title that looks like an option": ["opencode", "run", "--title", "-v", "x"],
+        "OpenCode, a command that was never measured to work on a turn": ["opencode", "debug", "agent", "build"],
+    }
+    linked: dict[str, Agent] = {
+        "older Codex, mcp-server": Codex.spawn(
+            world, lock=False, argv=["codex", "mcp-server"], cwd=world.folder_at("m")
+        ),
+        "older Codex, remote-control": Codex.spawn(
+            world, lock=False, argv=["codex", "remote-control"], cwd=world.folder_at("r")
+        ),
+        **{label: OpenCode.spawn(world, argv=argv, cwd=world.folder_at(label)) for label, argv in words.items()},
+    }
+    doubted: dict[str, Agent] = {
+        "OpenCode without a log": OpenCode.spawn(
+            world, argv=["opencode", "export", "x"], log="errors", cwd=world.folder_at("e")
+        ),
+        "older Claude Code": Claude.spawn(
+            world, register=False, argv=["claude", "logs", "x"], cwd=world.folder_at("c")
+        ),
+    }
+    client = OpenCode.spawn(world, argv=["opencode", "run", "--attach", "http://127.0.0.1:1", "x"])
+    killed = OpenCode.spawn(world).mid_model()
+    for agent in (*linked.values(), *doubted.values()):
+        agent.mid_model()
+    killed.kill()
+    world.look()
+    for label, agent in linked.items():
+        world.check(label, agent.id, "running", pid=agent)
+    for label, agent in doubted.items():
+        world.check(label, agent.id, "unknown", process="unknown")
+    doubted["OpenCode without a log"].kill()
+    world.look()
+    world.check("killed, beside a client whose log names no session", killed.id, "stopped", inferred=False)
+    for agent in (*linked.values(), doubted["older Claude Code"], client):
+        agent.kill()
+    world.look()
+    for label, agent in {**linked, **doubted}.items():
+        world.check(f"{label}: killed", agent.id, "stopped", process="gone", inferred=False)
