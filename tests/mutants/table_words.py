@@ -34,4 +34,38 @@ WORDS = (
             "if ADAPTER.claims(process, details) not in (AGENT, DAEMON):",
         ),
     ),
+    mutant(
+        "codex-reads-a-rollout",
+        "only a rollout that is open for writing is a link",
+        "a killed thread is `running`, and stop ends the Codex that reads its rollout",
+        "wrong-one/reads_a_rollout",
+        (
+            "agents/codex/store.py",
+            "paths = processes.open_files(process) if written is None else (path for path, _ in written)",
+            "paths = processes.open_files(process)",
+        ),
+    ),
+    mutant(
+        "log-emptied",
+        "a line of the log proves whose it is only if the log was not emptied since its process started",
+        "a live session is stopped, a dead one `running`, and stop ends the wrong process",
+        "wrong-one/log_emptied",
+        (
+            "agents/opencode/log.py",
+            "if not is_never_emptied(fd, started) and not begins_with_process(run, data, started):",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "one-run-one-process",
+        "two live processes are not one run of OpenCode",
+        "the session of one of them is firmly stopped",
+        "wrong-one/log_emptied",
+        ("agents/opencode/store.py", "            if len(keys) > 1:  #", "            if False:  #"),
+        (
+            "agents/opencode/log.py",
+            "if not is_never_emptied(fd, started) and not begins_with_process(run, data, started):",
+            "if False:",
+        ),
+    ),
 )

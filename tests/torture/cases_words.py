@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING
 
 from tests.agents.claude_code.torture import Claude
 from tests.agents.codex.torture import Codex
 from tests.agents.opencode.torture import OpenCode
 from tests.torture.registry import case
+
+BEGINS = 4  # seconds after its start in which an OpenCode writes its first line
+
 
 if TYPE_CHECKING:
     from tests.torture.agents import Agent
@@ -56,3 +61,37 @@ def clients_by_their_words(world: World) -> None:
     world.look()
     for label, agent in {**linked, **doubted}.items():
         world.check(f"{label}: killed", agent.id, "stopped", process="gone", inferred=False)
+
+
+@case("wrong-one")
+def reads_a_rollout(world: World) -> None:
+    """a killed Codex, whose rollout another one reads: that one is not on the thread, and stop leaves it alone"""
+    killed = Codex.spawn(world, cwd=world.folder_at("killed")).mid_model()
+    killed.kill()
+    words = ["codex", "exec", "--ephemeral", "what went wrong here?"]
+    reader = Codex.spawn(world, opened=False, argv=words, cwd=world.folder_at("reader"))
+    reader.do("keep_open", path=str(killed.rollout_of()))
+    world.look()
+    world.check("killed, and another Codex reads its rollout", killed.id, "stopped", process="gone", pid=None)
+    world.check_unattached("the other one", reader)
+    done = world.run("stop", killed.id)
+    world.says("stop leaves the reader alone", done.stdout.strip() + done.stderr.strip(), not reader.has_ended())
+
+
+@case("wrong-one")
+def log_emptied(world: World) -> None:
+    """OpenCode's log is emptied under a live process, and another one writes as much: no line there is proved"""
+    first = OpenCode.spawn(world, cwd=world.folder_at("aa")).mid_model()
+    time.sleep(BEGINS)
+    os.truncate(first.root / "log" / "opencode.log", 0)
+    second = OpenCode.spawn(world, cwd=world.folder_at("bb")).mid_model()
+    twin = OpenCode.spawn(world, cwd=world.folder_at("cc")).mid_model()
+    world.look()
+    for label, agent in {"the older one": first, "the newer one": second, "another": twin}.items():
+        world.check(f"both live: {label}", agent.id, ("running", "unknown"), pid=(agent.pid, None))
+    second.kill()
+    world.look()
+    world.check("killed: the lines of its run end where the older one has written", second.id, ("stopped", "unknown"))
+    world.check("the older one", first.id, ("running", "unknown"), pid=(first.pid, None))
+    done = world.run("stop", second.id)
+    world.says("stop leaves the older one alone", done.stdout.strip() + done.stderr.strip(), not first.has_ended())

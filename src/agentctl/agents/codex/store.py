@@ -165,8 +165,8 @@ class Store(base.Store):
         return Link(NAME, id, self.root, owner.key, how=how, path=path, evidence=(fact,), began=began)
 
     def _links_by_open_rollout(self, processes: Processes, linked: set[int]) -> list[Link]:
-        """Return links to the rollouts that processes have open: versions without writer locks keep theirs open. A
-        process that its words make a client may only read one; for writing it is open in the process that is on it."""
+        """Return links to the rollouts that processes have open for writing: versions without writer locks keep theirs
+        open. Whoever only reads one, as its stdin, is not on it. What its words make of a process does not matter."""
         found = []
         prefix = os.path.realpath(f"{self.root}/sessions") + "/"
         for process in processes.running(lambda name: name.startswith("codex")):
@@ -176,8 +176,9 @@ class Store(base.Store):
             role = ADAPTER.claims(process, details) if details is not None else None
             if role not in (AGENT, DAEMON, CLIENT):
                 continue
-            written = [path for path, _ in processes.written_files(process) or ()] if role == CLIENT else None
-            for path in sorted(set(processes.open_files(process) if written is None else written)):
+            written = processes.written_files(process)  # None: not known on this system
+            paths = processes.open_files(process) if written is None else (path for path, _ in written)
+            for path in sorted({*paths}):
                 is_here = path.startswith(prefix) and os.path.isdir(os.path.dirname(path))  # nothing is mounted over it
                 if is_here and (id := thread_of(os.path.basename(path))):
                     found.append(self._link(id, process, "has the thread's rollout open", path))

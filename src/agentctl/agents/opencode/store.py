@@ -113,10 +113,17 @@ class Store(base.Store):
                 except OSError as error:
                     self.reader.note(path, error, DETAIL)  # its process may then be on any session: see candidates()
                     self._unread.add(process.key)
+        own: dict[str, list[ProcessKey]] = {}
         for process, trail in found.values():
             above = found.get(process.parent)
             if above is None or above[1].run != trail.run:  # between fork and exec a child still has all files
                 self._trails[process.key] = trail
+                own.setdefault(trail.run, []).append(process.key)
+        for keys in own.values():
+            if len(keys) > 1:  # a run is of one process: the log was emptied, and nobody knows which is whose
+                self._unread.update(keys)
+                for key in keys:
+                    del self._trails[key]
 
     def _links_by_log(self, process: Process, details: Details, trail: Trail, processes: Processes) -> list[Link]:
         """Return the sessions that a process works on now. A run for one prompt keeps its session to its end."""
