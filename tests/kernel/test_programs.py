@@ -104,6 +104,26 @@ def test_one_path_may_be_two_files_in_two_mount_namespaces(monkeypatch: pytest.M
 
 
 @pytest.mark.linux
+def test_an_executable_that_cannot_be_told_is_not_absent() -> None:
+    """Linux answers ENAMETOOLONG for a path of more than 4096 bytes. A process without an executable is ending."""
+    errors = {
+        7: OSError(36, "File name too long"),
+        8: FileNotFoundError(2, "No such file"),
+        9: PermissionError(1, "no"),
+    }
+
+    def readlink(path: str) -> str:
+        raise errors[int(path.split("/")[2])]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "readlink", readlink)
+        patch.setattr(one_process, "living_thread", lambda pid: None)
+        found = linux.executables((7, 8, 9))
+    assert found == {7: "", 9: None}
+    assert programs.kind_of("", None) == programs.UNIDENTIFIED
+
+
+@pytest.mark.linux
 def test_every_process_has_its_executable_and_only_written_files_count(tmp_path: os.PathLike[str]) -> None:
     read, written = os.path.join(tmp_path, "read"), os.path.join(tmp_path, "written")
     for path in (read, written):

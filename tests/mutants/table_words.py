@@ -68,4 +68,34 @@ WORDS = (
             "if False:",
         ),
     ),
+    mutant(
+        "proc-on-top",
+        "the mount that /proc is counts, wherever it is in the list of mounts",
+        "a /proc that hides processes is not noticed",
+        "tests/kernel/test_mounts.py::test_a_proc_that_was_moved_onto_a_newer_one_is_on_top",
+        (
+            "kernel/mounts.py",
+            "        mount = self.of(PROC)\n        return mount if",
+            "        mount = next((one for one in reversed(self.entries()) if one.point == PROC), None)\n        return mount if",
+        ),
+    ),
+    mutant(
+        "volume-on-a-tmpfs",
+        "a tmpfs in a container may be a volume that others have, too",
+        "live agents outside are firmly stopped",
+        "scan-incomplete/container_with_a_volume",
+        ("kernel/mounts.py", "if mount is None or place is None or mount.kind", "if mount is None or mount.kind"),
+        (
+            "kernel/mounts.py",
+            "        older = self.entries()[: place + 1]",
+            "        older = self.entries()[: place or 0]",
+        ),
+    ),
+    mutant(
+        "executable-not-told",
+        "a process whose executable the kernel does not name may be anything",
+        "a live agent in a folder of a long path is firmly stopped",
+        "another-name/path_too_long tests/kernel/test_programs.py::test_an_executable_that_cannot_be_told_is_not_absent",
+        ("kernel/linux.py", '            found[pid] = ""\n', "            pass\n"),
+    ),
 )

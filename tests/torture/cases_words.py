@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,10 @@ from tests.agents.opencode.torture import OpenCode
 from tests.torture.registry import case
 
 BEGINS = 4  # seconds after its start in which an OpenCode writes its first line
-
+CONTAINER = """mkdir -p /tmp/inner; mount -t tmpfs none /tmp/inner; cd /tmp/inner
+for d in /*; do n=${d#/}; case $n in proc|tmp) ;; *)
+if [ -L $d ]; then cp -a $d $n; elif [ -d $d ]; then mkdir -p $n; mount --rbind $d $n; fi;; esac; done
+mkdir -p tmp proc; mount --rbind /tmp tmp; mount -t proc proc proc; exec chroot /tmp/inner "$@" """
 
 if TYPE_CHECKING:
     from tests.torture.agents import Agent
@@ -95,3 +100,46 @@ def log_emptied(world: World) -> None:
     world.check("the older one", first.id, ("running", "unknown"), pid=(first.pid, None))
     done = world.run("stop", second.id)
     world.says("stop leaves the older one alone", done.stdout.strip() + done.stderr.strip(), not first.has_ended())
+
+
+@case("scan-incomplete")
+def container_with_a_volume(world: World) -> None:
+    """from a container with a root and a /proc of its own, whose store is on a tmpfs that agents outside use, too"""
+    agents: dict[str, Agent] = {
+        "codex": Codex.spawn(world),
+        "older claude": Claude.spawn(world, style="old", cwd=world.folder_at("claude")),
+        "opencode": OpenCode.spawn(world, cwd=world.folder_at("opencode")),
+    }
+    for agent in agents.values():
+        agent.mid_model()
+    inner = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", CONTAINER, "sh"]
+    world.around = lambda command: [*inner, *command]
+    world.look()
+    for label, agent in agents.items():
+        world.check(label, agent.id, "unknown", process="unknown")
+    world.around = list
+
+
+@case("another-name")
+def path_too_long(world: World) -> None:
+    """an OpenCode under another name whose path has more than 4096 bytes: the kernel does not say what it executes"""
+    folder = world.folder / "deep"
+    folder.mkdir()
+    fd = os.open(folder, os.O_RDONLY)
+    for _ in range(22):
+        os.mkdir("x" * 200, dir_fd=fd)
+        below = os.open("x" * 200, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    shutil.copy2(os.path.realpath(world.programs.path("oc")), f"/proc/self/fd/{fd}/oc")
+    way = f"/proc/{os.getpid()}/fd/{fd}/oc"
+    agent = OpenCode.spawn(
+        world, program="oc", argv=["oc", "run", "x"], around=lambda command: ["env", way, *command[1:]]
+    ).mid_model()
+    world.look()
+    world.check("it lives", agent.id, "unknown", process="unknown")
+    agent.kill()
+    os.close(fd)
+    subprocess.run(["rm", "-rf", str(folder)], check=True)  # Python's own way ends at paths of this length
+    world.look()
+    world.check("killed", agent.id, "stopped", process="gone", inferred=False)
