@@ -98,4 +98,15 @@ WORDS = (
         "another-name/path_too_long tests/kernel/test_programs.py::test_an_executable_that_cannot_be_told_is_not_absent",
         ("kernel/linux.py", '            found[pid] = ""\n', "            pass\n"),
     ),
+    mutant(
+        "log-quoted",
+        "a line behind an entry of another run that spans lines may be quoted by it",
+        "a dead session is `running`, and stop ends the process that quotes its lines",
+        "wrong-one/log_quoted",
+        (
+            "agents/opencode/log.py",
+            "if last is not None and spanning <= {last} else None",
+            "if last is not None else None",
+        ),
+    ),
 )

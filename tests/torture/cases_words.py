@@ -143,3 +143,20 @@ def path_too_long(world: World) -> None:
     subprocess.run(["rm", "-rf", str(folder)], check=True)  # Python's own way ends at paths of this length
     world.look()
     world.check("killed", agent.id, "stopped", process="gone", inferred=False)
+
+
+@case("wrong-one")
+def log_quoted(world: World) -> None:
+    """an entry of OpenCode's log quotes lines of a run that has ended: they are not those of the one that quotes"""
+    for kind in ("run", "screen"):
+        ended = OpenCode.spawn(world, kind, cwd=world.folder_at(f"ended-{kind}")).mid_model()
+        lines = (ended.root / "log" / "opencode.log").read_text()
+        ended.kill()
+        quoting = OpenCode.spawn(world, kind, cwd=world.folder_at(f"quoting-{kind}")).mid_model()
+        quoting.do("log", text=f'"stream error" error="400: invalid request: {{content: \n{lines}')
+        world.look()
+        world.check(f"{kind}: the one whose lines are quoted", ended.id, ("stopped", "unknown"), pid=None)
+        world.check(f"{kind}: the one that quotes", quoting.id, ("running", "unknown"), pid=(quoting.pid, None))
+        done = world.run("stop", ended.id)
+        said = done.stdout.strip() + done.stderr.strip()
+        world.says(f"{kind}: stop leaves the one that quotes alone", said, not quoting.has_ended())

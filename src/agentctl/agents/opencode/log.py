@@ -121,17 +121,28 @@ class Tail:
 
 
 def run_that_ends_at(fd: int, end: int) -> str | None:
-    """Return the run of the line that ends at this place; None if no line ends here: the file was truncated or
-    overwritten."""
+    """Return the run of the line that ends at this place; None if no line ends here (the file was truncated or
+    overwritten), or if it cannot be told: an entry of another run before it spans lines, and may quote lines of the
+    log."""
     if end > os.fstat(fd).st_size:
         return None
     start = max(0, end - LINE_LIMIT)
     data = os.pread(fd, end - start, start)
     if len(data) != end - start or not data.endswith(b"\n"):
         return None
-    # A value may contain a line break, so one entry can span lines: the last text that begins an entry counts.
-    last = next((line for text in reversed(data.split(b"\n")) if (line := read_line(text))), None)
-    return last.run.decode() if last else None
+    last: bytes | None = None
+    spanning: set[bytes] = set()
+    for text in data.split(b"\n")[1 if start else 0 : -1]:
+        line = read_line(text)
+        last = last if line is None else line.run
+        if last is not None and (line is None or is_cut(text)):
+            spanning.add(last)
+    return last.decode() if last is not None and spanning <= {last} else None
+
+
+def is_cut(text: bytes) -> bool:
+    """Return whether a line ends inside a text in quotes: then the entry goes on in the next line."""
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"') % 2 == 1
 
 
 def is_never_emptied(fd: int, started: float) -> bool:
