@@ -109,4 +109,15 @@ WORDS = (
             "if last is not None else None",
         ),
     ),
+    mutant(
+        "copied-session",
+        "a process that two sessions of a store name is on the one that it has open",
+        "a copy of a session is `running`, and stop ends the process of the other",
+        "copied-store/copied_session",
+        (
+            "query/link_check.py",
+            "            left, unsure = why_named_twice(link, reading.links, ground.processes)",
+            "            pass",
+        ),
+    ),
 )

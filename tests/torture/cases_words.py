@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import time
+import uuid
 from typing import TYPE_CHECKING
 
 from tests.agents.claude_code.torture import Claude
 from tests.agents.codex.torture import Codex
+from tests.agents.demo.torture import Demo
 from tests.agents.opencode.torture import OpenCode
 from tests.torture.registry import case
 
@@ -160,3 +162,17 @@ def log_quoted(world: World) -> None:
         done = world.run("stop", ended.id)
         said = done.stdout.strip() + done.stderr.strip()
         world.says(f"{kind}: stop leaves the one that quotes alone", said, not quoting.has_ended())
+
+
+@case("copied-store")
+def copied_session(world: World) -> None:
+    """the folder of a live session was copied within its store, with the file that names its process"""
+    live = Demo.spawn(world, "[[sleep:300]]")
+    live.wait_for_event("prompt")
+    copy = str(uuid.uuid4())
+    shutil.copytree(live.folder, live.folder.with_name(copy))
+    world.look()
+    world.check("the session that its process works on", live.id, "running", pid=live, link="exact")
+    world.check("the copy", copy, "stopped", process="gone", pid=None)
+    done = world.run("stop", copy)
+    world.says("stop of the copy touches nobody", done.stdout.strip() + done.stderr.strip(), not live.has_ended())
