@@ -120,4 +120,11 @@ WORDS = (
             "            pass",
         ),
     ),
+    mutant(
+        "runtime-of-any-name",
+        "a program of any name whose arguments name the agent may run it",
+        "a registered claude on a runtime of another name is stopped while it works",
+        "executes-another/runtime_of_any_name",
+        ("query/link_check.py", "reading.agent.is_named_in(details.argv or ())", "False"),
+    ),
 )

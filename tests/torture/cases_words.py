@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.agents.claude_code.torture import Claude
@@ -22,6 +23,9 @@ if [ -L $d ]; then cp -a $d $n; elif [ -d $d ]; then mkdir -p $n; mount --rbind 
 mkdir -p tmp proc; mount --rbind /tmp tmp; mount -t proc proc proc; exec chroot /tmp/inner "$@" """
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
     from tests.torture.agents import Agent
     from tests.torture.world import World
 
@@ -176,3 +180,44 @@ def copied_session(world: World) -> None:
     world.check("the copy", copy, "stopped", process="gone", pid=None)
     done = world.run("stop", copy)
     world.says("stop of the copy touches nobody", done.stdout.strip() + done.stderr.strip(), not live.has_ended())
+
+
+@contextmanager
+def more_commands(folder: Path, names: Iterable[str], program: str) -> Iterator[None]:
+    """Programs of these names in /usr/bin, as long as this holds."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+    for layer in ("upper", "work"):
+        (folder / layer).mkdir()
+    for name in names:
+        shutil.copy2(os.path.realpath(program), folder / "upper" / name)
+    layers = f"lowerdir=/usr/bin,upperdir={folder}/upper,workdir={folder}/work"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, "/usr/bin"], check=True)
+    try:
+        yield
+    finally:
+        for point in ("/usr/bin", folder):
+            subprocess.run(["umount", "-l", point], check=True)
+
+
+@case("executes-another")
+def runtime_of_any_name(world: World) -> None:
+    """a registered claude runs in a small program of the system that is called like no runtime: it has executed nothing"""
+    names = ("node-v22", "nodejs-lts", "bun-profile", "jsrun", "claude-2.1")
+    script = "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js"
+    world.until_the_end(more_commands(world.folder / "commands", names, world.programs.path("node")))
+    agents = {
+        name: Claude.spawn(
+            world, "busy", argv=[name, script], cwd=world.folder_at(name),
+            around=lambda command, name=name: [f"/usr/bin/{name}", *command[1:]],
+        ).mid_model()
+        for name in names
+    }  # fmt: skip
+    world.look()
+    for name, agent in agents.items():
+        world.check(name, agent.id, "running", pid=agent)
+    for agent in agents.values():
+        agent.kill()
+    world.look()
+    for name, agent in agents.items():
+        world.check(f"{name}, killed", agent.id, "stopped", process="gone", inferred=False)

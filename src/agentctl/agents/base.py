@@ -67,6 +67,11 @@ class Agent(ABC):
         Default: its executable has the name of one of BINARIES."""
         return os.path.basename(details.exe or "") in self.BINARIES
 
+    def is_named_in(self, argv: Sequence[str]) -> bool:
+        """Return whether the arguments of a process name the agent's program or script. That proves nothing, but such a
+        process may run the agent, whatever its executable is called. Default: a word has the name of one of BINARIES."""
+        return any(os.path.basename(word) in self.BINARIES for word in argv)
+
     @abstractmethod
     def roots(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """Return where an agent with this environment keeps its store; first the place that its processes use. A path

@@ -101,11 +101,16 @@ def with_checked(reading: Reading, ground: Ground) -> Reading:
 
 def why_replaced(link: Link, reading: Reading, ground: Ground) -> str | None:
     """Return which other program the process executes now; None if what it runs may be the agent. What the kernel shows
-    (a lock) says more than what the path of a program lets us guess."""
+    (a lock) says more than what the path of a program lets us guess: any program may be a runtime, so one whose
+    arguments name the agent may run it."""
     if not link.noted or link.key in ground.claimed:
         return None
     kind = ground.processes.kind(link.key.pid)
     if kind == ORDINARY:
+        process = ground.processes.alive(link.key)
+        details = ground.processes.details(process) if process is not None else None
+        if details is None or reading.agent.is_named_in(details.argv or ()) or watches(link, reading, ground):
+            return None
         return f"executes {ground.processes.executables()[link.key.pid]} now, which is no agent"
     package = package_in(link.key, ground) if kind == SCRIPTS else None
     if package is not None and reading.agent.PACKAGES and package not in reading.agent.PACKAGES:
@@ -131,7 +136,13 @@ def is_proved(link: Link, reading: Reading, ground: Ground) -> bool:
     details = ground.processes.details(process) if process is not None else None
     if process is None or details is None or reading.agent.executes(details):
         return True
-    held = ground.processes.held(process) if reading.agent.WATCHES else None
+    return watches(link, reading, ground)
+
+
+def watches(link: Link, reading: Reading, ground: Ground) -> bool:
+    """Return whether the process of a link watches the folder of its store, as its agent does."""
+    process = ground.processes.alive(link.key) if reading.agent.WATCHES else None
+    held = ground.processes.held(process) if process is not None else None
     return held is not None and ground.processes.identity(link.store) in held.watched
 
 
