@@ -75,8 +75,8 @@ WORDS = (
         "tests/kernel/test_mounts.py::test_a_proc_that_was_moved_onto_a_newer_one_is_on_top",
         (
             "kernel/mounts.py",
-            "        mount = self.of(PROC)\n        return mount if",
-            "        mount = next((one for one in reversed(self.entries()) if one.point == PROC), None)\n        return mount if",
+            "        mount = self.of(PROC)\n",
+            "        mount = next((one for one in reversed(self.entries()) if one.point == PROC), None)\n",
         ),
     ),
     mutant(
@@ -95,7 +95,8 @@ WORDS = (
         "executable-not-told",
         "a process whose executable the kernel does not name may be anything",
         "a live agent in a folder of a long path is firmly stopped",
-        "another-name/path_too_long tests/kernel/test_programs.py::test_an_executable_that_cannot_be_told_is_not_absent",
+        "another-name/path_too_long "
+        "tests/kernel/test_programs.py::test_an_executable_that_cannot_be_told_is_not_absent",
         ("kernel/linux.py", '            found[pid] = ""\n', "            pass\n"),
     ),
     mutant(

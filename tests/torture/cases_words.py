@@ -202,7 +202,7 @@ def more_commands(folder: Path, names: Iterable[str], program: str) -> Iterator[
 
 @case("executes-another")
 def runtime_of_any_name(world: World) -> None:
-    """a registered claude runs in a small program of the system that is called like no runtime: it has executed nothing"""
+    """a registered claude runs in a small program of the system that is called like no runtime: it is running"""
     names = ("node-v22", "nodejs-lts", "bun-profile", "jsrun", "claude-2.1")
     script = "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js"
     world.until_the_end(more_commands(world.folder / "commands", names, world.programs.path("node")))

@@ -69,7 +69,7 @@ class Agent(ABC):
 
     def is_named_in(self, argv: Sequence[str]) -> bool:
         """Return whether the arguments of a process name the agent's program or script. That proves nothing, but such a
-        process may run the agent, whatever its executable is called. Default: a word has the name of one of BINARIES."""
+        process may run the agent, whatever its executable is called. Default: a word has a name of BINARIES."""
         return any(os.path.basename(word) in self.BINARIES for word in argv)
 
     @abstractmethod

@@ -188,8 +188,8 @@ def absent(pid: int) -> bool:
 
 
 def executables(pids: Iterable[int]) -> dict[int, str | None]:
-    """Return the executable of each of these processes; None if we may not know it, "" if it cannot be told (its path is
-    too long for the kernel to say). One system call for each."""
+    """Return the executable of each of these processes; None if we may not know it, "" if it cannot be told (its path
+    is too long for the kernel to say). One system call for each."""
     found: dict[int, str | None] = {}
     for pid in pids:
         try:
