@@ -128,4 +128,11 @@ WORDS = (
         "executes-another/runtime_of_any_name",
         ("query/link_check.py", "reading.agent.is_named_in(details.argv or ())", "False"),
     ),
+    mutant(
+        "nameless-database",
+        "a file of a database that a live process writes to and that was removed is a gap",
+        '"no sessions", `--strict` 0, while OpenCode works',
+        "damaged-store/removed_under_its_agent",
+        ("agents/opencode/nameless.py", "return os.stat(way).st_nlink == 0", "return False"),
+    ),
 )

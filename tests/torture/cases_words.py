@@ -14,6 +14,7 @@ from tests.agents.claude_code.torture import Claude
 from tests.agents.codex.torture import Codex
 from tests.agents.demo.torture import Demo
 from tests.agents.opencode.torture import OpenCode
+from tests.torture.cases_stores import check_doubt
 from tests.torture.registry import case
 
 BEGINS = 4  # seconds after its start in which an OpenCode writes its first line
@@ -221,3 +222,19 @@ def runtime_of_any_name(world: World) -> None:
     world.look()
     for name, agent in agents.items():
         world.check(f"{name}, killed", agent.id, "stopped", process="gone", inferred=False)
+
+
+@case("damaged-store")
+def removed_under_its_agent(world: World) -> None:
+    """the write-ahead log of OpenCode's database is removed under a live process, which goes on writing to it"""
+    agent = OpenCode.spawn(world).mid_model()
+    for end in ("-wal", "-shm"):
+        os.unlink(f"{agent.database}{end}")
+    world.look()
+    world.check_problem("what nobody can read", f"{agent.database}-wal")
+    check_doubt(world, "the removed log", "list")
+    agent.kill()
+    world.look()
+    world.expects_problems = False
+    told = world.run("list", "-a", "--since", "all", "--strict")
+    world.says("once it has ended, nothing tells", f"exit {told.returncode}", told.returncode == 0)

@@ -10,6 +10,7 @@ from agentctl.agents.base import FINISHING, Candidates
 from agentctl.agents.directories import is_in
 from agentctl.agents.opencode.adapter import ADAPTER, NAME
 from agentctl.agents.opencode.arguments import Arguments, read_arguments
+from agentctl.agents.opencode.nameless import looks_like, nameless
 from agentctl.agents.opencode.sessions import Sessions
 from agentctl.files.bounded import read_bytes, real_path
 from agentctl.model import (
@@ -18,6 +19,7 @@ from agentctl.model import (
     DAEMON,
     DETAIL,
     EXACT,
+    HOLDERS,
     IDLE,
     SESSIONS,
     UNKNOWN,
@@ -61,6 +63,7 @@ class Store(base.Store):
         self._answers: dict[ProcessKey, list[Answer]] = {}
         self._silent = 0  # processes that were asked and did not answer in time
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
+        self._nameless: set[ProcessKey] = set()  # those that write to a database that was removed
         self._served: list[str] = []  # the directories that live servers were started in
         self._shown: dict[ProcessKey, frozenset[str]] = {}  # what the screens of live processes can show
 
@@ -73,6 +76,10 @@ class Store(base.Store):
     def links(self, processes: Processes) -> list[Link]:
         found = []
         self._taken_at = processes.taken_at
+        for process, path in nameless(real_path(self.root), processes):
+            self._nameless.add(process.key)
+            for hidden in (HOLDERS, SESSIONS):
+                self.reader.note(path, f"pid {process.pid} writes to a file of this name that was removed", hidden)
         agents = list(self._agents(processes))
         self._read_trails(agents, processes)
         for process, details, _ in agents:
@@ -92,7 +99,7 @@ class Store(base.Store):
         """Yield the processes that have a database of this store open and can work in it, with their open files. One
         that its words make a client has it open, too: its lines in the log tell whether it is on a session."""
         databases = {os.path.realpath(path) for path in self._sessions.databases}
-        for process in processes.running(lambda name: name.startswith(("opencode", ".opencode"))):
+        for process in processes.running(looks_like):
             if details := processes.details(process):
                 if ADAPTER.claims(process, details) not in (AGENT, DAEMON, CLIENT):
                     continue
@@ -358,6 +365,8 @@ class Store(base.Store):
         process, reading = processes.alive(link.key), self._sessions.read(link.id)
         if process is None or reading is None:
             return link
+        if link.key in self._nameless:
+            return link._replace(turn=UNKNOWN, reason="it writes to a database that was removed")
         turn = reading.turn
         given = read_arguments((processes.details(process) or Details()).argv or ())
         if turn.turn == UNKNOWN:
