@@ -12,7 +12,7 @@ KERNEL = (
         "pid-recycled/lock_names_a_stranger tests/kernel/test_lock_proof.py::test_only_who_holds_it_owns_it",
         (
             "kernel/one_process.py",
-            "lambda base: lock_proof.holds(base, identity, name), False)",
+            "lambda base: lock_proof.holds(base, identity, path), False)",
             "lambda base: True, False)",
         ),
     ),

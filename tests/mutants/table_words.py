@@ -21,7 +21,7 @@ WORDS = (
         "a rollout that is open for writing is a link, whatever the words of its process are",
         "an older `codex mcp-server` in mid-turn is not found",
         "another-name/clients_by_their_words",
-        ("agents/codex/store.py", "if role not in (AGENT, DAEMON, CLIENT):", "if role not in (AGENT, DAEMON):"),
+        ("agents/codex/store.py", "not in (AGENT, DAEMON, CLIENT):", "not in (AGENT, DAEMON):"),
     ),
     mutant(
         "opencode-client-logs",
@@ -41,8 +41,8 @@ WORDS = (
         "wrong-one/reads_a_rollout",
         (
             "agents/codex/store.py",
-            "paths = processes.open_files(process) if written is None else (path for path, _ in written)",
-            "paths = processes.open_files(process)",
+            "in sorted({*processes.open_files(process)} if written is None else {path for path, _ in written}):",
+            "in sorted({*processes.open_files(process)}):",
         ),
     ),
     mutant(
@@ -134,5 +134,30 @@ WORDS = (
         '"no sessions", `--strict` 0, while OpenCode works',
         "damaged-store/removed_under_its_agent",
         ("agents/opencode/nameless.py", "return os.stat(way).st_nlink == 0", "return False"),
+    ),
+    mutant(
+        "lock-of-this-file",
+        "the open file that has a lock is compared with the file itself",
+        "a killed Codex is `running` by the lock of another thread that has its inode number",
+        "tests/kernel/test_lock_proof.py::test_two_files_of_one_identity_are_told_apart",
+        (
+            "kernel/lock_proof.py",
+            "        return os.path.samestat(os.stat(way), os.stat(path))",
+            "        return True",
+        ),
+    ),
+    mutant(
+        "lock-of-a-thread",
+        "a thread may have open files of its own",
+        "a live Codex whose thread has the lock is stopped",
+        "tests/kernel/test_lock_proof.py::test_a_thread_may_have_open_files_of_its_own",
+        ("kernel/lock_proof.py", "            for thread in threads[:THREADS]\n", "            for thread in ()\n"),
+    ),
+    mutant(
+        "closed-older-codex",
+        "a Codex into which we may not look may be on a thread that has no lock",
+        "a live older Codex that closed itself is firmly stopped",
+        "closed-process/closed_older_codex",
+        ("agents/codex/store.py", "            self._closed.add(process.key)", "            pass"),
     ),
 )

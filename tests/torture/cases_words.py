@@ -15,6 +15,7 @@ from tests.agents.codex.torture import Codex
 from tests.agents.demo.torture import Demo
 from tests.agents.opencode.torture import OpenCode
 from tests.torture.cases_stores import check_doubt
+from tests.torture.kernel import another_user, as_nobody
 from tests.torture.registry import case
 
 BEGINS = 4  # seconds after its start in which an OpenCode writes its first line
@@ -238,3 +239,28 @@ def removed_under_its_agent(world: World) -> None:
     world.expects_problems = False
     told = world.run("list", "-a", "--since", "all", "--strict")
     world.says("once it has ended, nothing tells", f"exit {told.returncode}", told.returncode == 0)
+
+
+@case("closed-process")
+def closed_older_codex(world: World) -> None:
+    """not as root: an older Codex, which locks nothing, closed itself, in a store that newer ones have locks in"""
+    user = another_user()
+    root = world.root(Codex)
+    root.mkdir(parents=True)
+    for folder in (world.home, world.work, world.folder, root):
+        os.chown(folder, user, user)
+    world.around = as_nobody
+    newer = Codex.spawn(world, around=as_nobody).mid_model()
+    older = Codex.spawn(world, lock=False, around=as_nobody, cwd=world.folder_at("older")).mid_model()
+    older.do("close_doors")
+    world.look()
+    world.check("a newer one", newer.id, "running", pid=newer)
+    world.check("an older one, closed", older.id, "unknown", process="unknown")
+    world.expects_unattached.add(older.pid)
+    newer.kill()
+    world.look()
+    world.check("the newer one, killed: its lock is free", newer.id, "stopped", process="gone")
+    older.kill()
+    world.look()
+    world.check("the older one, killed", older.id, "stopped", process="gone", inferred=False)
+    world.expects_problems = True

@@ -142,8 +142,8 @@ class Proc(Source):
     def lock_identity(self, path: str) -> tuple[int, int, int] | None:
         return self.mounts.identity(path)
 
-    def holds_lock(self, process: Process, identity: tuple[int, int, int], name: str) -> bool | None:
-        return one_process.holds_lock(process, identity, name)
+    def holds_lock(self, process: Process, identity: tuple[int, int, int], path: str) -> bool | None:
+        return one_process.holds_lock(process, identity, path)
 
     def incomplete_for(self, root: str) -> str | None:
         return self.mounts.shared_with_others(root)
