@@ -56,6 +56,40 @@ def test_only_who_holds_it_owns_it(spawn: Spawn, tmp_path: Path, monkeypatch: py
     end(taker)
 
 
+def test_two_files_of_one_identity_are_told_apart(
+    spawn: Spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files in layers of an overlay, or in subvolumes of a btrfs, may have one inode number on one device."""
+    path, other = tmp_path / "its.lock", tmp_path / "other.lock"
+    other.touch()
+    taker = spawn(TAKES, str(path), str(tmp_path / "tool"))
+    identity = Mounts().identity(str(path))
+    monkeypatch.setattr(Mounts, "identity", lambda self, path: identity)
+    table = linux.snapshot(frozenset())
+    assert table.lock_owners(str(other)) == ()
+    assert [process.pid for process in table.lock_owners(str(path))] == [taker.pid]
+
+
+OF_A_THREAD = """import ctypes, fcntl, os, threading, time
+def take():
+    assert ctypes.CDLL(None).unshare(0x400) == 0
+    fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    taken.set()
+    time.sleep(600)
+taken = threading.Event()
+threading.Thread(target=take, daemon=True).start()
+taken.wait()
+"""
+
+
+def test_a_thread_may_have_open_files_of_its_own(spawn: Spawn, tmp_path: Path) -> None:
+    path = tmp_path / "its.lock"
+    taker = spawn(OF_A_THREAD, str(path))
+    table = linux.snapshot(frozenset())
+    assert [process.pid for process in table.lock_owners(str(path))] == [taker.pid]
+
+
 def test_a_first_thread_that_ended_since_the_table_was_read(spawn: Spawn, tmp_path: Path) -> None:
     """The folder of the process is empty from then on: that is no proof that it holds nothing."""
     path = tmp_path / "its.lock"
@@ -66,7 +100,7 @@ def test_a_first_thread_that_ended_since_the_table_was_read(spawn: Spawn, tmp_pa
     identity = Mounts().identity(str(path))
     assert identity is not None
     source = linux.Proc(frozenset({"PATH"}))
-    assert source.holds_lock(before, identity, path.name) is True
+    assert source.holds_lock(before, identity, str(path)) is True
     assert str(path) in source.open_files(before)
     assert str(path) in [name for name, _ in source.written_files(before) or ()]
     assert source.positions(before, str(path)) == [0]

@@ -117,7 +117,7 @@ def test_the_identity_of_a_file_is_of_its_mount_and_not_of_its_stat(
         ("/with blank\ttab\\slash/x", mounts.INITIAL_PID_NAMESPACE, "nfs4"),
         ("/home/x", "pid:[1]", "the root of the machine"),
         ("/merged/x", "pid:[1]", "PID namespace"),
-        ("/merged/inner", "pid:[1]", None),
+        ("/merged/inner", "pid:[1]", "PID namespace"),
         ("/merged/x", None, "PID namespace"),
     ],
 )
@@ -186,7 +186,12 @@ SANDBOX = b"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
 
 @pytest.mark.parametrize(
     ("root", "ours"),
-    [("/home/x", True), ("/volume/x", False)],  # the volume was there before we were
+    [
+        ("/home/x", True),
+        ("/volume/x", False),  # it was there before we were
+        ("/again/x", False),  # the same one, under another name
+        ("/part/x", False),  # somebody has the rest of it
+    ],
 )
 def test_a_tmpfs_is_ours_if_it_is_whole_and_not_copied(monkeypatch: pytest.MonkeyPatch, root: str, ours: bool) -> None:
     monkeypatch.setattr(mounts, "own_pid_namespace", lambda: "pid:[1]")
@@ -206,6 +211,14 @@ def test_a_tmpfs_is_ours_if_it_is_whole_and_not_copied(monkeypatch: pytest.Monke
 def test_a_mount_over_a_process_hides_it(monkeypatch: pytest.MonkeyPatch, line: bytes, hides: bool) -> None:
     text = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n22 21 0:21 / /proc rw - proc proc rw\n" + line + b"\n"
     assert (mounts_of(monkeypatch, text).covered() is not None) is hides
+
+
+def test_a_tmpfs_in_a_container_with_one_proc_may_be_a_volume(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "own_pid_namespace", lambda: "pid:[1]")
+    text = b"21 1 0:50 / / rw - overlay overlay rw\n22 21 0:21 / /proc rw - proc proc rw\n"
+    table = mounts_of(monkeypatch, text + b"23 21 0:32 / /home rw - tmpfs tmpfs rw\n")
+    assert table.shared_with_others("/home/x") is not None
+    assert table.shared_with_others("/root/x") is None
 
 
 ALL_POWERS, NO_TRACING = "000001ffffffffff", "000001fffff7ffff"
@@ -241,4 +254,31 @@ def test_of_two_mounts_on_proc_only_the_upper_one_can_hide(monkeypatch: pytest.M
     monkeypatch.setattr(mounts, "may_see_all", lambda: False)
     hiding, plain = b"23 22 0:21 / /proc rw - proc proc rw,hidepid=2\n", b"24 23 0:22 / /proc rw - proc proc rw\n"
     assert mounts_of(monkeypatch, hiding + plain).hidepid() is None
-    assert mounts_of(monkeypatch, plain + hiding).hidepid() is not None
+    assert mounts_of(monkeypatch, plain + hiding).hidepid() is None
+
+
+MOVED = b"""21 1 8:1 / / rw - ext4 /dev/sda1 rw
+22 23 0:21 / /proc rw - proc proc rw,hidepid=2
+23 21 0:22 / /proc rw - proc proc rw
+24 22 0:40 / /proc/77 rw - tmpfs none rw
+"""
+
+
+def test_a_proc_that_was_moved_onto_a_newer_one_is_on_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "may_see_all", lambda: False)
+    assert mounts_of(monkeypatch, MOVED).hidepid() is not None
+    assert mounts_of(monkeypatch, MOVED).covered() is not None
+
+
+def test_proc_may_be_a_link_to_a_proc_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "may_see_all", lambda: False)
+    real = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path, **_: "/mnt/proc" if path == "/proc" else real(path))
+    text = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n22 21 0:21 / /mnt/proc rw - proc proc rw,hidepid=2\n"
+    assert mounts_of(monkeypatch, text).hidepid() is not None
+    assert mounts_of(monkeypatch, text + b"23 22 0:40 / /mnt/proc/77 rw - tmpfs none rw\n").covered() is not None
+
+
+def test_a_proc_that_is_no_proc_file_system_may_hide(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n22 21 0:21 / /proc rw - overlay overlay rw\n"
+    assert mounts_of(monkeypatch, text).hidepid() is not None

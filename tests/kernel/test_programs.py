@@ -26,6 +26,10 @@ KINDS = {
     "/usr/bin/node": programs.SCRIPTS,
     "/usr/bin/node-22": programs.SCRIPTS,
     "/usr/bin/node22": programs.SCRIPTS,
+    "/usr/bin/node-v22": programs.SCRIPTS,
+    "/usr/bin/nodejs-lts": programs.SCRIPTS,
+    "/usr/bin/node.real": programs.SCRIPTS,
+    "/usr/bin/bun-profile": programs.SCRIPTS,
     "/home/me/.bun/bin/bun": programs.SCRIPTS,
     "/usr/bin/python3.12": programs.INTERPRETER,
     "/opt/pypy/bin/pypy3": programs.INTERPRETER,
@@ -101,6 +105,26 @@ def test_one_path_may_be_two_files_in_two_mount_namespaces(monkeypatch: pytest.M
         kinds = source.kind(7, "/usr/bin/x"), source.kind(8, "/usr/bin/x")
     assert kinds == (programs.ORDINARY, programs.UNIDENTIFIED)
     assert source.kind(9, "/home/u/x") == programs.UNIDENTIFIED
+
+
+@pytest.mark.linux
+def test_an_executable_that_cannot_be_told_is_not_absent() -> None:
+    """Linux answers ENAMETOOLONG for a path of more than 4096 bytes. A process without an executable is ending."""
+    errors = {
+        7: OSError(36, "File name too long"),
+        8: FileNotFoundError(2, "No such file"),
+        9: PermissionError(1, "no"),
+    }
+
+    def readlink(path: str) -> str:
+        raise errors[int(path.split("/")[2])]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "readlink", readlink)
+        patch.setattr(one_process, "living_thread", lambda pid: None)
+        found = linux.executables((7, 8, 9))
+    assert found == {7: "", 9: None}
+    assert programs.kind_of("", None) == programs.UNIDENTIFIED
 
 
 @pytest.mark.linux

@@ -18,6 +18,7 @@ from tests.mutants.table_screens import SCREENS
 from tests.mutants.table_status import STATUS
 from tests.mutants.table_stores import STORES
 from tests.mutants.table_unread import UNREAD
+from tests.mutants.table_words import WORDS
 from tests.mutants.table_worktrees import WORKTREES
 
 MUTANTS = (
@@ -38,4 +39,5 @@ MUTANTS = (
     *WORKTREES,
     *ROWS,
     *LIVE,
+    *WORDS,
 )

@@ -12,7 +12,7 @@ KERNEL = (
         "pid-recycled/lock_names_a_stranger tests/kernel/test_lock_proof.py::test_only_who_holds_it_owns_it",
         (
             "kernel/one_process.py",
-            "lambda base: lock_proof.holds(base, identity, name), False)",
+            "lambda base: lock_proof.holds(base, identity, path), False)",
             "lambda base: True, False)",
         ),
     ),
@@ -97,7 +97,7 @@ KERNEL = (
         "a root that may be the machine's is no root of our own",
         "in a sandbox with / bound and entered by chroot, live agents outside are firmly stopped",
         "tests/kernel/test_mounts.py::test_the_root_of_a_container_is_its_own",
-        ("kernel/mounts.py", "(is_root and not self._may_be_the_machines())", "is_root"),
+        ("kernel/mounts.py", "is_root and not self._may_be_the_machines()", "is_root"),
     ),
     mutant(
         "unplaced-agent",

@@ -95,7 +95,8 @@ NAMESPACES = (
         "in a sandbox with the mounts of the namespace around it, processes outside may be on its stores",
         "live sessions of agents outside are called stopped in the sandbox",
         "sibling-namespace/sibling_agents",
-        ("kernel/mounts.py", "if is_ours and not self._is_copied(root):", "if is_ours:"),
+        ("kernel/mounts.py", "if (is_ours and not self._is_copied(root)) or", "if is_ours or"),
+        ("kernel/mounts.py", "        return mount not in older and all(", "        return True or all("),
     ),
     mutant(
         "no-thread",

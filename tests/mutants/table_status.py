@@ -227,7 +227,7 @@ STATUS = (
         "scan-incomplete/shared_mount scan-incomplete/shared_mount_opencode",
         (
             "kernel/mounts.py",
-            "is_ours = (is_root and not self._may_be_the_machines())",
+            "is_ours = is_root and not self._may_be_the_machines()",
             "is_ours = not in_chroot",
         ),
     ),
@@ -239,7 +239,7 @@ STATUS = (
         "test_who_is_outside_of_a_chroot_and_of_our_pid_namespace_may_write_to_a_store_in_it",
         (
             "kernel/mounts.py",
-            "is_ours = (is_root and not self._may_be_the_machines())",
+            "is_ours = is_root and not self._may_be_the_machines()",
             'is_ours = point == "/"',
         ),
     ),

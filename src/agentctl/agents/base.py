@@ -67,6 +67,11 @@ class Agent(ABC):
         Default: its executable has the name of one of BINARIES."""
         return os.path.basename(details.exe or "") in self.BINARIES
 
+    def is_named_in(self, argv: Sequence[str]) -> bool:
+        """Return whether the arguments of a process name the agent's program or script. That proves nothing, but such a
+        process may run the agent, whatever its executable is called. Default: a word has a name of BINARIES."""
+        return any(os.path.basename(word) in self.BINARIES for word in argv)
+
     @abstractmethod
     def roots(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """Return where an agent with this environment keeps its store; first the place that its processes use. A path
@@ -139,9 +144,11 @@ class Store(ABC):
         """Return the sessions that a live process without a link can be on. Default: it may be on any."""
         return Candidates(None, sole=False, why="its agent does not say which session it is on")
 
-    def candidates_by_files(self, paths: Sequence[str], details: Details, started_at: float) -> Candidates:
-        """Return the sessions that a process can be on that no name gives away, and that has these files of the store
-        open for writing. Default: any."""
+    def candidates_by_files(
+        self, paths: Sequence[str], process: Process, details: Details, started_at: float
+    ) -> Candidates:
+        """Return the sessions that a process can be on that no name gives away, or that its words make a client, and
+        that has these files of the store open for writing. Default: any."""
         return Candidates(None, sole=False, why="a file of the store is open in it")
 
     def candidates_of_a_stranger(self, process: Process, details: Details, started_at: float) -> Candidates:

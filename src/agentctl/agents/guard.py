@@ -13,7 +13,7 @@ from agentctl.errors import AgentFault, show_traceback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import NoReturn, TypeVar
 
     from agentctl.agents.base import Store
@@ -52,6 +52,12 @@ class Guarded(Agent):
     def executes(self, details: Details) -> bool:
         try:
             return self._adapter.executes(details)
+        except Exception as error:
+            raise AgentFault(self.NAME, ADAPTER, error) from error
+
+    def is_named_in(self, argv: Sequence[str]) -> bool:
+        try:
+            return self._adapter.is_named_in(argv)
         except Exception as error:
             raise AgentFault(self.NAME, ADAPTER, error) from error
 

@@ -42,6 +42,8 @@ def held_by(base: str) -> Held | None:
             target = os.readlink(f"{base}/fd/{name}")
             if target == WATCHES:
                 watched.update(watched_in(read(f"{base}/fdinfo/{name}", 1024 * 1024)))
+        except PermissionError:
+            return None  # who may list all folders sees the numbers of its files, and no more
         except OSError:
             continue  # it was closed meanwhile
         if target.startswith("/") and not target.startswith("/dev/") and not target.endswith(DELETED):
@@ -68,12 +70,15 @@ def written_in(base: str) -> list[tuple[str, str]] | None:
     except OSError:
         return None
     for name in names:
-        target = link(f"{base}/{name}")
-        if target is None or not target.startswith("/") or target.startswith("/dev/"):
-            continue
         try:
+            target = os.readlink(f"{base}/{name}")
+            if not target.startswith("/") or target.startswith("/dev/"):
+                continue
+            target = link(f"{base}/{name}") or target  # without the mark of one that was removed
             if os.lstat(f"{base}/{name}").st_mode & 0o200:  # so the kernel shows that it may write
                 found.append((target, f"{base}/{name}"))
+        except PermissionError:
+            return None  # as above
         except OSError:
             continue  # it was closed meanwhile
     return found

@@ -142,8 +142,8 @@ class Proc(Source):
     def lock_identity(self, path: str) -> tuple[int, int, int] | None:
         return self.mounts.identity(path)
 
-    def holds_lock(self, process: Process, identity: tuple[int, int, int], name: str) -> bool | None:
-        return one_process.holds_lock(process, identity, name)
+    def holds_lock(self, process: Process, identity: tuple[int, int, int], path: str) -> bool | None:
+        return one_process.holds_lock(process, identity, path)
 
     def incomplete_for(self, root: str) -> str | None:
         return self.mounts.shared_with_others(root)
@@ -188,17 +188,21 @@ def absent(pid: int) -> bool:
 
 
 def executables(pids: Iterable[int]) -> dict[int, str | None]:
-    """Return the executable of each of these processes; None if we may not know it. One system call for each."""
+    """Return the executable of each of these processes; None if we may not know it, "" if it cannot be told (its path
+    is too long for the kernel to say). One system call for each."""
     found: dict[int, str | None] = {}
     for pid in pids:
         try:
             found[pid] = os.readlink(f"{PROC}/{pid}/exe").removesuffix(DELETED)
         except PermissionError:
             found[pid] = None
-        except OSError:  # it has none: it has given up its memory, or only its first thread has ended
+        except (FileNotFoundError, ProcessLookupError):
+            # It has none: it is the kernel's own, has given up its memory, or only its first thread has ended.
             tid = one_process.living_thread(pid)
             if tid is not None and (exe := link(f"{PROC}/{pid}/task/{tid}/exe")) is not None:
                 found[pid] = exe
+        except OSError:
+            found[pid] = ""
     return found
 
 

@@ -123,8 +123,8 @@ class Mounts:
             return None
         in_chroot = self.of(root) is None
         is_root = point == "/" and not in_chroot
-        is_ours = (is_root and not self._may_be_the_machines()) or kind == "tmpfs"
-        if is_ours and not self._is_copied(root):
+        is_ours = is_root and not self._may_be_the_machines()
+        if (is_ours and not self._is_copied(root)) or self._is_made_here(root):
             return None
         where = "in a chroot" if in_chroot else f"on a mount of its own ({point})"
         where = "on what may be the root of the machine" if point == "/" and not in_chroot else where
@@ -144,33 +144,49 @@ class Mounts:
         mount, place = self.of(root), self._own_proc()
         return mount is not None and place is not None and self.entries().index(mount) < place
 
+    def _is_made_here(self, root: str) -> bool:
+        """Return whether the mount of a folder is a tmpfs that was made in our own PID namespace: our /proc lies on top
+        of another /proc, and the tmpfs is newer and whole, and was not there before under another name. In a container
+        with one /proc nothing tells a tmpfs of its own from a volume that others have, too."""
+        mount, place = self.of(root), self._own_proc()
+        if mount is None or place is None or mount.kind != "tmpfs" or mount.root != "/":
+            return False
+        older = self.entries()[: place + 1]
+        return mount not in older and all((one.major, one.minor) != (mount.major, mount.minor) for one in older)
+
     def _own_proc(self) -> int | None:
         """Return the place of our /proc in the list of mounts, if it lies on top of another /proc: what is listed
         behind it was mounted later, by us."""
-        mounts = self.entries()
-        ours = next((mount for mount in reversed(mounts) if mount.point == PROC and mount.kind == "proc"), None)
+        mounts, ours = self.entries(), self._proc()
         below = next((mount for mount in mounts if ours is not None and mount.number == ours.parent), None)
-        if ours is None or below is None or (below.point, below.kind) != (PROC, "proc"):
+        if ours is None or below is None or (below.point, below.kind) != (ours.point, "proc"):
             return None
-        return mounts.index(ours)
+        return max(mounts.index(ours), mounts.index(below))
+
+    def _proc(self) -> Mount | None:
+        """Return the mount that /proc is, wherever a link leads and whatever lies below it; None if it is no proc file
+        system. The list has mounts in the order in which they were made, and a mount can be moved onto another one."""
+        mount = self.of(PROC)
+        return mount if mount is not None and mount.kind == "proc" else None
 
     def hidepid(self) -> str | None:
-        """Return why /proc hides processes of others from us; None if it does not."""
-        for mount in reversed(self.entries()):
-            if mount.point == PROC and mount.kind == "proc":  # the last is the one on top
-                words = [word for word in mount.options.split(",") if word.startswith(("hidepid=", "subset="))]
-                hiding = [word for word in words if word not in ("hidepid=0", "hidepid=off")]
-                if not hiding or may_see_all():
-                    return None
-                return f"{PROC} is mounted with {hiding[-1]}: processes of others are hidden"
-        return None
+        """Return why /proc hides processes of others from us, or may; None if it does not."""
+        mount = self._proc()
+        if mount is None:
+            return f"{PROC} is on no mount of type proc that is listed: it may hide processes"
+        words = [word for word in mount.options.split(",") if word.startswith(("hidepid=", "subset="))]
+        hiding = [word for word in words if word not in ("hidepid=0", "hidepid=off")]
+        if not hiding or may_see_all():
+            return None
+        return f"{PROC} is mounted with {hiding[-1]}: processes of others are hidden"
 
     def covered(self) -> str | None:
         """Return what is mounted over the folder of a process in /proc, and hides it from us; None if nothing is."""
-        tops = [mount for mount in self.entries() if mount.point == PROC and mount.kind == "proc"]
+        if (top := self._proc()) is None:
+            return None
         for mount in self.entries():
-            name = mount.point.removeprefix(f"{PROC}/").partition("/")[0]
-            if tops and mount.parent == tops[-1].number and mount.point.startswith(f"{PROC}/") and name.isdigit():
+            name = mount.point.removeprefix(f"{top.point}/").partition("/")[0]
+            if mount.parent == top.number and mount.point.startswith(f"{top.point}/") and name.isdigit():
                 return f"{mount.point} is covered by another mount: what runs there is hidden"
         return None
 

@@ -146,9 +146,9 @@ def place(process: Process) -> Place | None:
     return seen(process, lambda base: places.of_process(base, process.pid), None)
 
 
-def holds_lock(process: Process, identity: tuple[int, int, int], name: str) -> bool | None:
-    """Return whether a process holds an flock on the file of this identity; None if we may not look."""
-    return seen(process, lambda base: lock_proof.holds(base, identity, name), False)
+def holds_lock(process: Process, identity: tuple[int, int, int], path: str) -> bool | None:
+    """Return whether a process holds an flock on this file, which has this identity; None if we may not look."""
+    return seen(process, lambda base: lock_proof.holds(base, identity, path), False)
 
 
 def still_has_its_pid(process: Process) -> bool:

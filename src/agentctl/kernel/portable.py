@@ -117,7 +117,7 @@ class Psutil(Source):
     def lock_identity(self, path: str) -> tuple[int, int, int] | None:
         return identity(path)
 
-    def holds_lock(self, process: Process, identity: tuple[int, int, int], name: str) -> bool:
+    def holds_lock(self, process: Process, identity: tuple[int, int, int], path: str) -> bool:
         return True  # locks() names those that have the file open at this moment
 
     def incomplete_for(self, root: str) -> str | None:

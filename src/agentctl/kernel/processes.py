@@ -68,7 +68,7 @@ class Processes:
         self._held: dict[int, Held | None] = {}
         self._locks: Locks | None = None
         self._locks_read = False
-        self._proved: dict[tuple[int, int, int], list[tuple[Process, bool | None]]] = {}
+        self._proved: dict[str, list[tuple[Process, bool | None]]] = {}
         self._forget()
 
     def _forget(self) -> None:
@@ -425,14 +425,12 @@ class Processes:
         identity = self._source.lock_identity(path)
         if identity is None:
             return []
-        if identity not in self._proved:
+        if path not in self._proved:
             named = (self.get(pid) for pid in (self._lock_list() or {}).get(identity, ()))
-            self._proved[identity] = [
-                (process, self._source.holds_lock(process, identity, path.rpartition("/")[2]))
-                for process in named
-                if process is not None
+            self._proved[path] = [
+                (process, self._source.holds_lock(process, identity, path)) for process in named if process is not None
             ]
-        return self._proved[identity]
+        return self._proved[path]
 
 
 def snapshot(env_names: Iterable[str] = ()) -> Processes:

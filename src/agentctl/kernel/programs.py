@@ -28,7 +28,6 @@ NOT_THE_SYSTEM = ("/node_modules/", "/site-packages/")  # what people install be
 # 100 MB. So a small program of the system is none of them under another name.
 LARGE = 16 * 1024 * 1024
 JAVASCRIPT = ("node", "nodejs", "bun", "deno", "electron", "qjs", "tjs")
-VERSION = "0123456789.-"
 INTERPRETERS = ("python", "pypy", "perl", "ruby", "java", "php", "lua", "guile", "dotnet", "mono", "wine")
 LOADERS = ("ld-linux", "ld-musl", "ld.so", "ld64", "ld-2.", "qemu-", "proot", "prooted", "box64", "box86", "FEX")
 TRACERS = "/valgrind/"  # in the paths of its tools: each runs another executable in itself, as a loader does
@@ -42,7 +41,7 @@ def kind_of(exe: str, size: int | None) -> str:
     name = os.path.basename(exe)
     if is_loader(exe):
         return LOADER
-    if name.rstrip(VERSION) in JAVASCRIPT:  # node-22, node22
+    if name.startswith(JAVASCRIPT):  # node-v22, nodejs-lts, bun-profile: a name may make it one, never exclude it
         return SCRIPTS
     if name.startswith(INTERPRETERS):
         return INTERPRETER

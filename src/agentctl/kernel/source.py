@@ -113,7 +113,7 @@ class Source:
         """Return the name that a file has in locks(); None if that is not known."""
         return None
 
-    def holds_lock(self, process: Process, identity: tuple[int, int, int], name: str) -> bool | None:
+    def holds_lock(self, process: Process, identity: tuple[int, int, int], path: str) -> bool | None:
         """Return whether this very process holds a lock on the file of this identity and name; None if we may not
         look."""
         return None

@@ -252,6 +252,7 @@ def decide_open(case: Case, world: World) -> Verdict:
     if gone is not None and not case.blockers and not any(claim.proof for claim in case.strangers):
         what = f"lives, but {gone.left}" if gone.left else "is gone, in mid-turn"
         why = f"its process (pid {gone.key.pid}) {what}{ending}"
+        inferred = inferred or bool(gone.left and gone.inferred)  # by what its program is called, not by a fact
         return Verdict(GONE, INTERRUPTED, "key-gone", why, last_turn=INTERRUPTED, inferred=inferred)
     if case.blockers:
         return Verdict(UNKNOWN, WORKING, "candidate", f"in mid-turn, and {who_may_be_on(case)}")

@@ -6,6 +6,8 @@ link counts only if its process still runs something that can be the agent, and 
 
 from __future__ import annotations
 
+import os
+
 from agentctl.kernel.programs import LOADER, ORDINARY, SCRIPTS
 from agentctl.kernel.stall_guard import gather
 from agentctl.model import AGENT, Value
@@ -86,6 +88,8 @@ def with_checked(reading: Reading, ground: Ground) -> Reading:
         alive = ground.processes.alive(link.key) is not None
         left = why_replaced(link, reading, ground) or why_a_copy(link, ground) if alive else None
         unsure = why_unsure(link, ground) if alive and left is None else None
+        if alive and left is None and unsure is None and not reading.agent.RUNS_MANY:
+            left, unsure = why_named_twice(link, reading.links, ground.processes)
         if unsure is not None:
             why = f"{link.path} names pid {link.key.pid}, but {unsure}"
             doubts.append(Doubt(link.key, (link.id,), proof=True, why=why))
@@ -97,11 +101,16 @@ def with_checked(reading: Reading, ground: Ground) -> Reading:
 
 def why_replaced(link: Link, reading: Reading, ground: Ground) -> str | None:
     """Return which other program the process executes now; None if what it runs may be the agent. What the kernel shows
-    (a lock) says more than what the path of a program lets us guess."""
+    (a lock) says more than what the path of a program lets us guess: any program may be a runtime, so one whose
+    arguments name the agent may run it."""
     if not link.noted or link.key in ground.claimed:
         return None
     kind = ground.processes.kind(link.key.pid)
     if kind == ORDINARY:
+        process = ground.processes.alive(link.key)
+        details = ground.processes.details(process) if process is not None else None
+        if details is None or reading.agent.is_named_in(details.argv or ()) or watches(link, reading, ground):
+            return None
         return f"executes {ground.processes.executables()[link.key.pid]} now, which is no agent"
     package = package_in(link.key, ground) if kind == SCRIPTS else None
     if package is not None and reading.agent.PACKAGES and package not in reading.agent.PACKAGES:
@@ -127,7 +136,13 @@ def is_proved(link: Link, reading: Reading, ground: Ground) -> bool:
     details = ground.processes.details(process) if process is not None else None
     if process is None or details is None or reading.agent.executes(details):
         return True
-    held = ground.processes.held(process) if reading.agent.WATCHES else None
+    return watches(link, reading, ground)
+
+
+def watches(link: Link, reading: Reading, ground: Ground) -> bool:
+    """Return whether the process of a link watches the folder of its store, as its agent does."""
+    process = ground.processes.alive(link.key) if reading.agent.WATCHES else None
+    held = ground.processes.held(process) if process is not None else None
     return held is not None and ground.processes.identity(link.store) in held.watched
 
 
@@ -149,3 +164,26 @@ def why_unsure(link: Link, ground: Ground) -> str | None:
         return f"its environment names another store, {root}"
     others = sorted(ground.named_in[link.key] - {link.store})
     return f"so does another store, {others[0]}, and its environment cannot be read" if others else None
+
+
+def why_named_twice(link: Link, links: Iterable[Link], processes: Processes) -> tuple[str | None, str | None]:
+    """Return which other session of the same store names the process of a link, too: why it is on that one, and why
+    that cannot be told. A file that names a process can be copied with its session. The process works on the one of
+    which it has a file open for writing."""
+    others = [other for other in links if other.noted and other.key == link.key and other.id != link.id]
+    if not others or not link.noted:
+        return None, None
+    process = processes.alive(link.key)
+    written = [path for path, _ in (processes.written_files(process) if process is not None else None) or ()]
+    worked_on = [one.id for one in (link, *others) if one.path and is_beside(one.path, written)]
+    if worked_on == [link.id]:
+        return None, None
+    if len(worked_on) == 1:
+        return f"works on another session, {worked_on[0]}, of which this one has a copied file", None
+    return None, f"so does {others[0].path}"
+
+
+def is_beside(path: str, others: Iterable[str]) -> bool:
+    """Return whether one of these files is in the folder of this one."""
+    folder = os.path.realpath(os.path.dirname(path))
+    return any(os.path.dirname(other) == folder for other in others)

@@ -11,7 +11,8 @@ of these speaks:
 - it is another user's, its arguments say that it is this agent, and that user can change the files of the store.
 
 Whose a process is limits what may be signalled, never what counts as evidence. The same is true of the role that its
-name or its arguments give it: a client or a helper that has a file of a session open for writing counts.
+name or its arguments give it: a client or a helper that has a file of a session open for writing counts, and a client
+counts by its directory as an agent does. Words were measured with some versions, and the next one has others.
 
 Most processes are programs of the system: for those one link is read and nothing else. docs/decisions/019 says what
 this misses.
@@ -73,8 +74,8 @@ def find(
     """Return the processes that may be on a session although no agent recognises them, or they are another user's."""
     located = tuple(located)
     known = {claim.process.pid for claim in located if claim.role in (AGENT, DAEMON, SPARE)}
-    others_role = {claim.process.pid for claim in located} - known
-    passed = {os.getpid(), *known, *clients_of(located)}
+    others_role = {claim.process.pid: claim for claim in located if claim.process.pid not in known}
+    passed = {os.getpid(), *known}
     used = [agent for agent in agents if any(reading.agent is agent and reading.usable for reading in readings)]
     if not used:
         return ()
@@ -88,12 +89,9 @@ def find(
     for process, kind in not_ordinary(passed, processes):
         if kind is None:
             denied.append(process)
-        elif process.pid in others_role or is_copy(process, processes):
-            if process.parent not in known:  # else it was just forked, and its parent counts
-                found = readable(process, kind, used, others, processes)
-                strangers += [stranger._replace(by_directory=False) for stranger in found]
         else:
-            strangers += readable(process, kind, used, others, processes)
+            found = readable(process, kind, used, others, processes)
+            strangers += as_words_allow(found, process, known, others_role.get(process.pid), processes)
     if denied:
         anchors = anchors_of(located, launches, processes)
         for process in denied:
@@ -101,10 +99,23 @@ def find(
     return in_their_stores(strangers, readings, env, processes)
 
 
-def clients_of(located: Iterable[Claimed]) -> set[int]:
-    """Return the pids of clients: each shows a session that another process holds, and may have the store open for
-    that. It is on none itself."""
-    return {claim.process.pid for claim in located if claim.role == CLIENT}
+def as_words_allow(
+    found: Iterable[Stranger], process: Process, known: Container[int], role: Claimed | None, processes: Processes
+) -> Iterable[Stranger]:
+    """Return a process as a stranger, with what may speak for it. `role`: what its words make it, if that is something
+    else than an agent. Its directory speaks for it only if they make it a client of this very agent: a helper or a
+    wrapper is below an agent, and an agent of another kind is none of this one."""
+    if is_copy(process, processes):
+        if process.parent in known:
+            return ()  # it was just forked, and its parent counts
+        return [stranger._replace(by_directory=False) for stranger in found]
+    if role is None:
+        return found
+    client_of = role.agent if role.role == CLIENT else None
+    return [
+        stranger._replace(by_directory=stranger.by_directory and stranger.claimed.agent is client_of)
+        for stranger in found
+    ]
 
 
 def not_ordinary(passed: Container[int], processes: Processes) -> Iterator[tuple[Process, str | None]]:
@@ -273,7 +284,7 @@ def doubt_of(stranger: Stranger, store: Store, root: str, processes: Processes) 
         return doubt_of_foreign(who, claim, store, processes)
     held = held_in(root, process, processes)
     if held:
-        can = store.candidates_by_files(held, claim.details, started_at)
+        can = store.candidates_by_files(held, process, claim.details, started_at)
         why = f"{who} has {held[0]} open for writing"
         return Doubt(process.key, can.ids, proof=True, why=why)
     if not stranger.by_directory or claim.root != store.root:

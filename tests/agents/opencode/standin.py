@@ -63,6 +63,10 @@ class OpenCode(Puppet):
             Folder(self.root, version) if self.layout == "json" else Database(self.root, version, exclusive=exclusive)
         )
 
+    def do_log(self, text: str) -> None:
+        """An entry of its own, whose text may have line breaks."""
+        self.log.write(text, "ERROR")
+
     def do_catch_up(self) -> None:
         self.log.catch_up()
 

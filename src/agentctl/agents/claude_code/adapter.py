@@ -117,6 +117,9 @@ class ClaudeCode(Agent):
         script = script_in(details.argv or ()) if kind_of(exe, None) == SCRIPTS else None
         return is_native(exe) or (script is not None and is_script(script))
 
+    def is_named_in(self, argv: Sequence[str]) -> bool:
+        return any(is_native(word) or is_script(word) for word in argv)
+
     def roots(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """An empty CLAUDE_CONFIG_DIR is to Claude Code the directory that it works in. It removes `..` from the text of
         a path, and composes its letters (NFC): in a HOME of decomposed ones it makes a second folder."""

@@ -94,6 +94,7 @@ class Store(base.Store):
         self._archive = f"{root}/archived_sessions"
         self._owners: dict[str, ProcessKey] = {}  # thread -> the process that has its lock
         self._unproved: dict[ProcessKey, list[str]] = {}  # process -> the threads whose locks it may hold
+        self._closed: set[ProcessKey] = set()  # those into which we may not look: it may hold a thread without a lock
         self._clients: set[ProcessKey] = set()  # the processes that leave their threads to the daemon
         self._screens: Screens | None = None  # which of them show which thread
 
@@ -166,16 +167,18 @@ class Store(base.Store):
         return Link(NAME, id, self.root, owner.key, how=how, path=path, evidence=(fact,), began=began)
 
     def _links_by_open_rollout(self, processes: Processes, linked: set[int]) -> list[Link]:
-        """Return links to the rollouts that processes have open: versions without writer locks keep theirs open."""
+        """Return links to the rollouts that processes have open for writing: versions without writer locks keep theirs
+        open. Who only reads one is not on it."""
         found = []
         prefix = os.path.realpath(f"{self.root}/sessions") + "/"
         for process in processes.running(lambda name: name.startswith("codex")):
             if process.pid in linked:
                 continue
             details = processes.details(process)
-            if details is None or ADAPTER.claims(process, details) not in (AGENT, DAEMON):
+            if details is None or ADAPTER.claims(process, details) not in (AGENT, DAEMON, CLIENT):
                 continue
-            for path in sorted(set(processes.open_files(process))):
+            written = processes.written_files(process)  # None: not known on this system
+            for path in sorted({*processes.open_files(process)} if written is None else {path for path, _ in written}):
                 is_here = path.startswith(prefix) and os.path.isdir(os.path.dirname(path))  # nothing is mounted over it
                 if is_here and (id := thread_of(os.path.basename(path))):
                     found.append(self._link(id, process, "has the thread's rollout open", path))
@@ -201,6 +204,8 @@ class Store(base.Store):
     def role(self, process: Process, details: Details, role: str, processes: Processes) -> str:
         """Return CLIENT for a screen that shows a thread of a live daemon: the daemon is on that session. A screen that
         shows none is an agent without a session, unless its arguments keep its threads in its own process."""
+        if processes.held(process) is None:
+            self._closed.add(process.key)
         if role != AGENT or not may_be_client(details.argv or ()) or self._live_daemon(processes) is None:
             return role
         self._clients.add(process.key)
@@ -213,6 +218,8 @@ class Store(base.Store):
         if process.key in self._unproved:
             why = f"the kernel's lock list names it for this thread, {CLOSED}"
             return Candidates(tuple(self._unproved[process.key]), sole=False, why=why)
+        if self._has_locks and process.key in self._closed:
+            return self.candidates_of_a_stranger(process, details, started_at)
         if self._has_locks:
             why = "holds no thread (starting, ending, or it keeps no session: --ephemeral)"
             return Candidates((), sole=False, why=why)
@@ -228,12 +235,13 @@ class Store(base.Store):
         return Candidates(tuple(sorted(set(ids))), sole=not resumes, why=why)
 
     def candidates_of_a_stranger(self, process: Process, details: Details, started_at: float) -> Candidates:
-        """Return what a process can be on into which we may not look: the kernel's list names it, or it is of a version
-        without locks, and on a thread that has no lock file."""
+        """Return what a closed process can be on: the kernel's list names it, or its thread has no lock file."""
         ids = self._unproved.get(process.key) or [id for id in self.recent(started_at) if id not in self._lock_files]
         return Candidates(tuple(ids), sole=False, why=self._no_locks)
 
-    def candidates_by_files(self, paths: Sequence[str], details: Details, started_at: float) -> Candidates:
+    def candidates_by_files(
+        self, paths: Sequence[str], process: Process, details: Details, started_at: float
+    ) -> Candidates:
         """Return the threads whose rollouts or locks these are. Other files of the store are shared by all threads."""
         named = [os.path.basename(path) for path in paths]
         ids = {id for name in named if (id := thread_of(name) or lock_of(name))}

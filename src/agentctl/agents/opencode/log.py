@@ -4,6 +4,8 @@ All processes of a home append to one file. Each line has the run id of its writ
 has the file open for appending, and the kernel keeps for each opening how far it has written: the line that ends there
 is the writer's own. So the kernel proves which run a process is, and the lines of that run say which sessions it works
 on (measured with 1.18.33; older versions have a file per start, which two processes of one second share: not used).
+That holds only while the log is not emptied: a process keeps its place, and the lines of another one, which are of the
+same lengths, may come to end there.
 
 Lines are written in batches, up to a second late (more while the process is busy): what is not in the log yet proves
 nothing. What is in it stays: an open turn that another run has logged is not this one's.
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 NAME = "opencode.log"
 LIMIT = 2 * 1024 * 1024  # back from a process's last line
 LINE_LIMIT = 64 * 1024
+MADE = 2.0  # seconds after which a log that was just made has its first line
+BEGINS = 3.0  # seconds after its start in which a process writes its first line
+CLOCK = 0.02  # by which a start that is counted in ticks may be too late
 LATE = 60.0  # seconds by which the lines of two processes may be out of order: each writes its own in batches
 
 
@@ -68,9 +73,11 @@ def read_trail(process: Process, path: str, processes: Processes) -> Trail | Non
             return None
         start = max(0, max(ends) - LIMIT)
         data = os.pread(fd, max(ends) - start, start)
+        started = processes.started_at(process.key)
+        if not is_never_emptied(fd, started) and not begins_with_process(run, data, started):
+            return None
     finally:
         os.close(fd)
-    started = processes.started_at(process.key)
     return read_lines(path, run, data, whole=start == 0, started=started)
 
 
@@ -114,17 +121,52 @@ class Tail:
 
 
 def run_that_ends_at(fd: int, end: int) -> str | None:
-    """Return the run of the line that ends at this place; None if no line ends here: the file was truncated or
-    overwritten."""
+    """Return the run of the line that ends at this place; None if no line ends here (the file was truncated or
+    overwritten), or if it cannot be told: an entry of another run before it spans lines, and may quote lines of the
+    log."""
     if end > os.fstat(fd).st_size:
         return None
     start = max(0, end - LINE_LIMIT)
     data = os.pread(fd, end - start, start)
     if len(data) != end - start or not data.endswith(b"\n"):
         return None
-    # A value may contain a line break, so one entry can span lines: the last text that begins an entry counts.
-    last = next((line for text in reversed(data.split(b"\n")) if (line := read_line(text))), None)
-    return last.run.decode() if last else None
+    last: bytes | None = None
+    spanning: set[bytes] = set()
+    for text in data.split(b"\n")[1 if start else 0 : -1]:
+        line = read_line(text)
+        last = last if line is None else line.run
+        if last is not None and (line is None or is_cut(text)):
+            spanning.add(last)
+    return last.decode() if last is not None and spanning <= {last} else None
+
+
+def is_cut(text: bytes) -> bool:
+    """Return whether a line ends inside a text in quotes: then the entry goes on in the next line."""
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"') % 2 == 1
+
+
+def is_never_emptied(fd: int, started: float) -> bool:
+    """Return whether this log is proved to be as its writers left it since this moment: its first line is older, or as
+    old as the file."""
+    first = first_in(os.pread(fd, LINE_LIMIT, 0).split(b"\n"))
+    if first is None or first < started:
+        return first is not None
+    from agentctl.kernel.birth import born
+
+    made = born(fd)
+    return made is not None and abs(first - made / 1e9) <= MADE
+
+
+def begins_with_process(run: str, data: bytes, started: float) -> bool:
+    """Return whether the first line of a run was written when this process started. Another one may have started at the
+    same moment: see Store._read_trails."""
+    first = next((at for at, _, _ in lines_of(run.encode(), data.split(b"\n"))), None)
+    return first is not None and started - CLOCK <= first <= started + BEGINS
+
+
+def first_in(texts: list[bytes]) -> float | None:
+    """Return when the first of these lines was written; None if none of them says."""
+    return next((line.at for text in texts if (line := read_line(text)) and line.at is not None), None)
 
 
 def read_lines(path: str, run: str, data: bytes, *, whole: bool, started: float) -> Trail | None:
@@ -179,5 +221,5 @@ def lines_of(run: bytes, texts: list[bytes]) -> Iterator[tuple[float, bytes, byt
 
 def reaches_back(texts: list[bytes], started: float) -> bool:
     """Return whether these lines begin before this moment. The first of them may be cut off."""
-    first = next((line for text in texts[1:64] if (line := read_line(text))), None)
-    return first is not None and first.at is not None and first.at < started
+    first = first_in(texts[1:64])
+    return first is not None and first < started

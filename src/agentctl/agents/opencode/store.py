@@ -10,13 +10,16 @@ from agentctl.agents.base import FINISHING, Candidates
 from agentctl.agents.directories import is_in
 from agentctl.agents.opencode.adapter import ADAPTER, NAME
 from agentctl.agents.opencode.arguments import Arguments, read_arguments
+from agentctl.agents.opencode.nameless import looks_like, nameless
 from agentctl.agents.opencode.sessions import Sessions, check_root
 from agentctl.files.bounded import real_path
 from agentctl.model import (
     AGENT,
+    CLIENT,
     DAEMON,
     DETAIL,
     EXACT,
+    HOLDERS,
     IDLE,
     SESSIONS,
     UNKNOWN,
@@ -59,6 +62,7 @@ class Store(base.Store):
         self._answers: dict[ProcessKey, list[Answer]] = {}
         self._silent = 0  # processes that were asked and did not answer in time
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
+        self._nameless: set[ProcessKey] = set()  # those that write to a database that was removed
         self._served: list[str] = []  # the directories that live servers were started in
         self._shown: dict[ProcessKey, frozenset[str]] = {}  # what the screens of live processes can show
 
@@ -71,6 +75,10 @@ class Store(base.Store):
     def links(self, processes: Processes) -> list[Link]:
         found = []
         self._taken_at = processes.taken_at
+        for process, path in nameless(real_path(self.root), processes):
+            self._nameless.add(process.key)
+            for hidden in (HOLDERS, SESSIONS):
+                self.reader.note(path, f"pid {process.pid} writes to a file of this name that was removed", hidden)
         agents = list(self._agents(processes))
         self._read_trails(agents, processes)
         for process, details, _ in agents:
@@ -87,11 +95,12 @@ class Store(base.Store):
         return found
 
     def _agents(self, processes: Processes) -> Iterator[tuple[Process, Details, list[str]]]:
-        """Yield the processes that have a database of this store open and can work in it, with their open files."""
+        """Yield the processes that have a database of this store open and can work in it, with their open files. One
+        that its words make a client has it open, too: its lines in the log tell whether it is on a session."""
         databases = {os.path.realpath(path) for path in self._sessions.databases}
-        for process in processes.running(lambda name: name.startswith(("opencode", ".opencode"))):
+        for process in processes.running(looks_like):
             if details := processes.details(process):
-                if ADAPTER.claims(process, details) not in (AGENT, DAEMON):
+                if ADAPTER.claims(process, details) not in (AGENT, DAEMON, CLIENT):
                     continue
                 files = processes.open_files(process)
                 if not databases.isdisjoint(files):
@@ -110,10 +119,17 @@ class Store(base.Store):
                 except OSError as error:
                     self.reader.note(path, error, DETAIL)  # its process may then be on any session: see candidates()
                     self._unread.add(process.key)
+        own: dict[str, list[ProcessKey]] = {}
         for process, trail in found.values():
             above = found.get(process.parent)
             if above is None or above[1].run != trail.run:  # between fork and exec a child still has all files
                 self._trails[process.key] = trail
+                own.setdefault(trail.run, []).append(process.key)
+        for keys in own.values():
+            if len(keys) > 1:  # a run is of one process: the log was emptied, and nobody knows which is whose
+                self._unread.update(keys)
+                for key in keys:
+                    del self._trails[key]
 
     def _links_by_log(self, process: Process, details: Details, trail: Trail, processes: Processes) -> list[Link]:
         """Return the sessions that a process works on now. A run for one prompt keeps its session to its end."""
@@ -206,11 +222,19 @@ class Store(base.Store):
         sole = not hidden and self._written_ahead(newer).isdisjoint(ids)
         return Candidates(tuple(ids), sole=sole, why="no log of it says which session it is on")
 
-    def candidates_by_files(self, paths: Sequence[str], details: Details, started_at: float) -> Candidates:
+    def candidates_by_files(
+        self, paths: Sequence[str], process: Process, details: Details, started_at: float
+    ) -> Candidates:
         """Return the sessions that were written since such a process started, and the latest of its directory: it may
-        have been told to go on with one. Its arguments may be those of a runtime, so they say nothing."""
+        have been told to go on with one. Its arguments may be those of a runtime, so they say nothing. If its log
+        reaches back to its start, it is on no turn that another run has logged."""
         if all(path.endswith(SHARED) for path in paths):
             return Candidates((), sole=False, why="it only reads the database")
+        trail = self._trails.get(process.key)
+        if trail is not None and trail.whole:
+            since = (row.id for row in self._sessions.begun_since(started_at))
+            ids = [id for id in since if self._is_unsaid(id, started_at, trail.run)]
+            return Candidates(tuple(ids), sole=False, why="its log, which may be a moment late, names no session")
         ids = [row.id for row in self._sessions.begun_since(started_at)]
         if details.cwd is not None:
             ids += [row.id for row in self._sessions.latest_of(real_path(details.cwd), LATEST)]
@@ -349,6 +373,8 @@ class Store(base.Store):
         process, reading = processes.alive(link.key), self._sessions.read(link.id)
         if process is None or reading is None:
             return link
+        if link.key in self._nameless:
+            return link._replace(turn=UNKNOWN, reason="it writes to a database that was removed")
         turn = reading.turn
         given = read_arguments((processes.details(process) or Details()).argv or ())
         if turn.turn == UNKNOWN:
