@@ -77,7 +77,7 @@ def link(reading: Reading, live: list[tuple[Process, Details, str]], processes: 
     # What hides who is on which session: then a missing process proves nothing, and more sessions have to be looked at.
     reading = reading._replace(incomplete=reading.incomplete or why_unseen(reading.gaps))
     yield reading
-    linked = {link.key for link in reading.links}
+    linked = {link.key for link in reading.links if link.left is None}
     for process, details, role in live:
         shows = frozenset(store.screen(process, details))
         if role == CLIENT:
