@@ -277,7 +277,9 @@ def escape(world: World) -> None:
         return
     wait_at_prompt(world, running)
     if not world.expect(truth, "running")["inferred"]:
-        raise WrongAnswer(f"nothing tells that its prompt was taken back, and it firmly says running\n{world.account()}")
+        raise WrongAnswer(
+            f"nothing tells that its prompt was taken back, and it firmly says running\n{world.account()}"
+        )
 
 
 def interrupted_by(world: World, number: signal.Signals, prompt: str) -> None:

@@ -180,7 +180,7 @@ class Recipe:
         return True
 
     def tells_taken_back(self, world: World) -> bool:
-        """Does it say that a prompt was taken back (Esc, before an answer)? Else what is said of it must be inferred."""
+        """Does it say that a prompt was taken back (Esc, before an answer)? Else what is said must be inferred."""
         return True
 
     def holder(self, running: Running) -> Key:

@@ -14,7 +14,7 @@ import os
 from agentctl.agents.claude_code.files import SCREEN, may_be_behind, written_at
 from agentctl.agents.claude_code.records import LOCAL_COMMAND_MARKS, is_tool_result, plain_text
 from agentctl.agents.claude_code.transcript import read_tail
-from agentctl.files.bounded import Opened, decode, lines_backward, lines_forward, moment, text_or_none
+from agentctl.files.bounded import Opened, decode, grain_of, lines_backward, lines_forward, moment, text_or_none
 from agentctl.model import DETAIL, SOLE, Evidence, Link, Value
 
 TYPE_CHECKING = False
@@ -97,11 +97,12 @@ def new_ones(
     id, version, entrypoint = file.get("sessionId"), file.get("version"), file.get("entrypoint")
     for folder in folders:
         own = f"{folder}/{id}{SUFFIX}"
-        since = max(written_at(path), written_at(own) if os.path.exists(own) else 0.0)
-        for name, _ in reader.written_since(folder, SUFFIX, since):
-            other = name.removesuffix(SUFFIX)
-            if other in named:
-                continue
+        registered = written_at(path)
+        since = max(registered, written_at(own) if os.path.exists(own) else 0.0)
+        for name, status in reader.written_since(folder, SUFFIX, since):
+            other, written = name.removesuffix(SUFFIX), status.st_mtime if status is not None else since
+            if other in named or (registered == written and not grain_of(written)):
+                continue  # the file was renewed right after it: at /resume and /branch
             begun = beginning_of(f"{folder}/{name}")
             if begun.version not in (None, version or begun.version) or begun.entrypoint not in (None, entrypoint):
                 continue

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LATE = 2.0  # seconds by which the clock of a record and the start of a process may be apart
 
 
-def observed(link: Link, record: Record | None, processes: Processes, *, is_screen: bool) -> Link:
-    """Return the link with what its process does. `is_screen`: its own file says that a person sits before it."""
+def observed(link: Link, record: Record | None, processes: Processes, entrypoint: str | None) -> Link:
+    """Return the link with what its process does. `entrypoint`: by its own file."""
     process = processes.alive(link.key)
     if process is None:
         return link
@@ -35,13 +35,15 @@ def observed(link: Link, record: Record | None, processes: Processes, *, is_scre
         return link._replace(turn=UNKNOWN, reason="no transcript yet, and its own file gives no status")
     if record.turn == UNKNOWN:
         return link._replace(turn=UNKNOWN, reason=record.reason)
-    argv = (processes.details(process) or Details()).argv
+    argv = (processes.details(process) or Details()).argv or ()
+    # 2.1.89 writes its name over its arguments. A run without a screen has some: if none is seen, it may have any.
+    is_hidden = entrypoint not in (None, files.SCREEN) and len(argv) == 1
     if record.turn == WORKING:
-        asks = "on its screen" if is_screen else None
-        if option(argv, "--permission-prompt-tool") is not None:
+        asks = "on its screen" if entrypoint == files.SCREEN else None
+        if option(argv, "--permission-prompt-tool") is not None or is_hidden:
             asks = "on its stdin"
         return observed_open_turn(link, record, process, processes, asks)
-    stays = is_screen or option(argv, "--input-format") == "stream-json"
+    stays = entrypoint == files.SCREEN or is_hidden or option(argv, "--input-format") == "stream-json"
     return link._replace(turn=IDLE, reason=FINISHING if record.turn in CLOSED_TURNS and not stays else None)
 
 

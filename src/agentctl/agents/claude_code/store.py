@@ -473,4 +473,4 @@ class Store(base.Store):
         from agentctl.agents.claude_code.observing import observed
 
         file = self._registered.get(os.path.basename(link.path or ""), {})
-        return observed(link, record, processes, is_screen=file.get("entrypoint") == files.SCREEN)
+        return observed(link, record, processes, text_or_none(file.get("entrypoint")))
