@@ -1,4 +1,5 @@
-"""Older versions of Claude Code, whose own file says less: no status, and not the session that /clear began."""
+"""Older versions: Claude Code's own file gives no status, and not the session that /clear began; OpenCode has a log for
+each start, which does not say whose it is."""
 
 from __future__ import annotations
 
@@ -6,13 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 from agentctl.agents.claude_code.cleared import TOGETHER
+from agentctl.agents.claude_code.observing import LATE
 from tests.agents.claude_code.torture import Claude
+from tests.agents.opencode.standin_files import timed_id
+from tests.agents.opencode.torture import OpenCode
+from tests.torture.cases_opencode_turns import BUSY
 from tests.torture.cases_turns import ON_STDIN, QUESTION
 from tests.torture.registry import case
 from tests.torture.world import Contains
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
     from tests.torture.world import World
@@ -23,12 +27,6 @@ IDS = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(10)]
 
 def screen(world: World, id: str, **options: Any) -> Claude:
     return Claude.spawn(world, None, style="oldest", id=id, **options)
-
-
-def folder(world: World, name: str) -> Path:
-    made = world.work / name
-    made.mkdir()
-    return made
 
 
 def swept(agent: Claude) -> None:
@@ -80,11 +78,11 @@ def file_is_not_renewed_stream(world: World) -> None:
 @case("id-rotates")
 def nothing_tells_who_began_it(world: World) -> None:
     """a session that one of the screens in its directory may have gone on to, and nothing tells"""
-    unsaid = screen(world, IDS[0], cwd=folder(world, "unsaid")).finished(None)
+    unsaid = screen(world, IDS[0], cwd=world.folder_at("unsaid")).finished(None)
     unsaid.do("clear", id=IDS[1], history=False)
     unsaid.id = IDS[1]
     unsaid.mid_model()
-    place = folder(world, "together")
+    place = world.folder_at("together")
     first, second = (screen(world, id, cwd=place).finished(None) for id in IDS[2:4])
     first.do("clear", id=IDS[4])
     second.do("clear", id=IDS[5])
@@ -104,12 +102,12 @@ def nothing_tells_who_began_it(world: World) -> None:
 @case("id-rotates")
 def not_where_it_went(world: World) -> None:
     """sessions that a screen of an older version cannot have gone on to"""
-    here = folder(world, "here")
+    here = world.folder_at("here")
     agent = screen(world, IDS[0], cwd=here).finished(None)
     newer = Claude.spawn(world, "busy", id=IDS[1], cwd=here).mid_tool()
     run = Claude.spawn(world, None, style="oldest", headless=True, id=IDS[2], cwd=here).mid_model()
     orderly = screen(world, IDS[3], cwd=here).mid_model()
-    elsewhere = screen(world, IDS[4], cwd=folder(world, "elsewhere")).mid_model()
+    elsewhere = screen(world, IDS[4], cwd=world.folder_at("elsewhere")).mid_model()
     named = screen(world, IDS[5], cwd=here).mid_model()
     swept(newer)
     swept(run)
@@ -153,6 +151,10 @@ def permission_without_status(world: World) -> None:
     rests = screen(world, IDS[5]).finished(None)
     hidden = Claude.spawn(world, None, style="oldest", headless=True, id=IDS[6], argv=["claude"]).mid_model()
     hidden.do("call", command="touch /tmp/yy")
+    behind = screen(world, IDS[7]).mid_tool()
+    time.sleep(LATE + 0.2)
+    behind.do("result")
+    behind.do("call", command="touch /tmp/xx")
     world.look()
     world.check("asks to run a command", IDS[0], "waiting", waiting_for=Contains("touch /tmp/zz"), inferred=True)
     world.check("asks a question", IDS[1], "waiting", waiting_for=Contains("Which colour?"), inferred=True)
@@ -161,3 +163,63 @@ def permission_without_status(world: World) -> None:
     world.check("a prompt that Esc may have taken back", IDS[4], "running", pid=escaped, inferred=True)
     world.check("at its prompt", IDS[5], "idle", pid=rests, reason=None, inferred=False)
     world.check("asks on its stdin, its arguments hidden", IDS[6], "waiting", pid=hidden, inferred=True)
+    world.check("asks, and an earlier command still runs", IDS[7], "waiting", waiting_for=Contains("touch /tmp/xx"))
+
+
+@case("native-daemon")
+def opencode_server_with_its_own_log(world: World) -> None:
+    """an opencode serve whose log says which directories it has open, and not which run it is"""
+    server = OpenCode.spawn(world, "serve", log="own")
+    other, closed = world.folder_at("other"), world.folder_at("closed")
+    working, asking, elsewhere, resting = (timed_id("ses") for _ in range(4))
+    for id in (working, asking):
+        server.mid_model(id=id)
+        server.do("say", id=id, status=BUSY)
+    server.do("ask_person", id=asking, command="make deploy")
+    server.do("begin", id=elsewhere, directory=str(other))
+    server.mid_model(id=elsewhere)
+    server.do("say", id=elsewhere, status=BUSY)
+    server.finished(id=resting)
+    time.sleep(1.0)  # those that start in one second share a log
+    beside = OpenCode.spawn(world, "run", log="own", cwd=closed).mid_model()
+    world.look()
+    world.check("a session in mid-turn", working, "running", pid=server, link="exact", inferred=False)
+    world.check("a session of another directory", elsewhere, "running", pid=server, link="exact", inferred=False)
+    world.check("a session that asks", asking, "waiting", pid=server, waiting_for=Contains("make deploy"))
+    world.check("a session at rest", resting, "done", process="gone", pid=None)
+    world.says("opencode run beside it has not ended", *not_ended(world, beside.id))
+    world.check_unattached("its process: the server may be on it, too", beside, [beside.id])
+    asked = server.do("asked")["directories"]
+    opened = {str(world.work), str(other)}
+    world.says("asked only about directories that it has open", str(asked), {*asked} == opened)
+
+
+@case("open-on-a-screen")
+def opencode_screen_with_its_own_log(world: World) -> None:
+    """a screen of an older opencode, below its wrapper, goes on with another session"""
+    first = OpenCode.spawn(world, "run", log="own").finished()
+    first.leave()
+    time.sleep(1.0)  # those that start in one second share a log
+    screen = OpenCode.spawn(world, "screen", log="own", wrapper=["node", "/opt/opencode-ai/bin/opencode"]).finished()
+    world.look()
+    world.check("the one that it worked on", screen.id, "idle", pid=screen, inferred=True)
+    open_in = [screen.pid]
+    world.check("the one before: the wrapper shows nothing", first.id, "done", inferred=True, may_be_open_in=open_in)
+    screen.do("take", id=first.id)
+    screen.do("hold_log")
+    screen.do("prompt", id=first.id)
+    world.look()
+    world.says("prompted there, its log late: not ended", *not_ended(world, first.id))
+    screen.do("catch_up")
+    world.look()
+    world.check("prompted there", first.id, "running", pid=screen, link="sole", inferred=True)
+    world.check("its own, left", screen.id, "done", pid=None, inferred=True)
+    screen.do("step", id=first.id)
+    screen.do("answer", id=first.id)
+    world.look()
+    world.check("at rest there", first.id, "idle", pid=screen, inferred=True)
+
+
+def not_ended(world: World, id: str) -> tuple[str, bool]:
+    row = world.listing.rows[id]
+    return f"{row['status']}, {row['process']}", row["process"] != "gone"

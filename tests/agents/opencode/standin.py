@@ -63,6 +63,9 @@ class OpenCode(Puppet):
             Folder(self.root, version) if self.layout == "json" else Database(self.root, version, exclusive=exclusive)
         )
 
+    def do_hold_log(self) -> None:
+        self.log.hold()
+
     def do_catch_up(self) -> None:
         self.log.catch_up()
 
