@@ -86,7 +86,7 @@ OLDER = (
         "permission/permission_without_status",
         (
             "agents/claude_code/observing.py",
-            'asks = "on its screen" if entrypoint == files.SCREEN else None',
+            "asks = ON_SCREEN if entrypoint == files.SCREEN else None",
             "asks = None",
         ),
     ),
@@ -162,7 +162,7 @@ OLDER = (
         "a turn that a log does not name yet may be of the process that writes this log",
         "a session in mid-turn is stopped in the moments before its screen has logged it",
         "open-on-a-screen/opencode_screen_with_its_own_log",
-        ("agents/opencode/store.py", "else [] if working else named[-1:]", "else named[-1:]"),
+        ("agents/opencode/store.py", "working[0] in named else ids", "working[0] in named else named[-1:] or ids"),
     ),
     mutant(
         "wrapper-shows-nothing",

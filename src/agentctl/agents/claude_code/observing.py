@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agentctl.kernel.processes import Processes
     from agentctl.model import Link, Process, Record
 
+ON_SCREEN, ON_STDIN = "on its screen", "on its stdin"  # where a person is asked
 LATE = 2.0  # seconds by which the clock of a record and the start of a process may be apart
 
 
@@ -35,13 +36,20 @@ def observed(link: Link, record: Record | None, processes: Processes, entrypoint
         return link._replace(turn=UNKNOWN, reason="no transcript yet, and its own file gives no status")
     if record.turn == UNKNOWN:
         return link._replace(turn=UNKNOWN, reason=record.reason)
+    return observed_without_status(link, record, process, processes, entrypoint)
+
+
+def observed_without_status(
+    link: Link, record: Record, process: Process, processes: Processes, entrypoint: str | None
+) -> Link:
+    """Judge a process whose file has no status by its record, and by what it can be: a screen, or a run."""
     argv = (processes.details(process) or Details()).argv or ()
     # 2.1.89 writes its name over its arguments. A run without a screen has some: if none is seen, it may have any.
     is_hidden = entrypoint not in (None, files.SCREEN) and len(argv) == 1
     if record.turn == WORKING:
-        asks = "on its screen" if entrypoint == files.SCREEN else None
+        asks = ON_SCREEN if entrypoint == files.SCREEN else None
         if option(argv, "--permission-prompt-tool") is not None or is_hidden:
-            asks = "on its stdin"
+            asks = ON_STDIN
         return observed_open_turn(link, record, process, processes, asks)
     stays = entrypoint == files.SCREEN or is_hidden or option(argv, "--input-format") == "stream-json"
     return link._replace(turn=IDLE, reason=FINISHING if record.turn in CLOSED_TURNS and not stays else None)
@@ -57,11 +65,9 @@ def observed_waiting(link: Link, record: Record | None) -> Link:
 
 def observed_open_turn(link: Link, record: Record, process: Process, processes: Processes, asks: str | None) -> Link:
     """Judge a process whose file has no status. `asks`: where it asks a person; None if it cannot."""
-    if asks is None or (record.pending is None and record.reason != UNANSWERED):
+    if asks is None or (record.pending is None and (asks != ON_SCREEN or record.reason != UNANSWERED)):
         return link._replace(turn=WORKING)
     if record.pending is None:
-        if asks == "on its stdin":
-            return link._replace(turn=WORKING)
         why = "a prompt without an answer: if Esc took it back, nothing of that is written"
         return link._replace(turn=WORKING, reason=why, inferred=True)
     shell = shell_of(record, process, processes)

@@ -183,12 +183,14 @@ class Store(base.Store):
             return NONE
 
     def _worked_on_last(self, process: Process, ids: list[str]) -> list[str]:
-        """Return the session that a process of an older version works on, or worked on last, by its log. Sub-agents
-        aside: no screen shows them."""
+        """Return which of these sessions the screen of an older version works on, or worked on last, by its log; all of
+        them if that does not tell. The others it may show: see screen(). Sub-agents no screen shows."""
         tops = [id for id in ids if (reading := self._sessions.read(id)) and not reading.row.parent]
-        named = [id for id in self._hints_of(process).sessions if id in tops]
+        named = [id for id in self._hints_of(process).sessions if id in tops] if len(ids) > 1 else []
         working = [id for id in tops if self._is_open(id)]  # a log may be late: one that it does not name stays
-        return working if len(working) == 1 and working[0] in named else [] if working else named[-1:]
+        if working:
+            return working if len(working) == 1 and working[0] in named else ids
+        return named[-1:] or ids
 
     def _links_by_answer(self, process: Process, directories: Iterable[str | None], processes: Processes) -> list[Link]:
         """Return the sessions of a process with a port and without a run in the log: it names what it runs in these
@@ -234,8 +236,7 @@ class Store(base.Store):
         ids = list(dict.fromkeys([*ids, *self._told_to_open(given, cwd, started_at)]))
         if not ids:
             return Candidates(self._open_since(started_at), sole=False, why="no log of it says which session it is on")
-        if given.has_screen and len(ids) > 1:  # the others its screen may show: see screen()
-            ids = self._worked_on_last(process, ids) or ids
+        ids = self._worked_on_last(process, ids) if given.has_screen else ids
         hidden = process.key in self._unread or self.reader.can_hide(SESSIONS)
         sole = not hidden and self._written_ahead(newer).isdisjoint(ids)
         return Candidates(tuple(ids), sole=sole, why="no log of it says which session it is on")
