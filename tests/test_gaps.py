@@ -40,6 +40,10 @@ REASONS = {
 # file:function -> the reason of each handler in it, in their order.
 HANDLERS: dict[str, list[str]] = {
     "__main__.py:main": ["told"],
+    "agents/claude_code/cleared.py:beginning_of": ["cautious"],
+    "agents/claude_code/cleared.py:has_ended_orderly": ["cautious"],
+    "agents/claude_code/cleared.py:typed_at_screens": ["told"],
+    "agents/claude_code/cleared.py:typed_through_stdin": ["told elsewhere"],
     "agents/claude_code/control.py:mode_of": ["detail"],
     "agents/claude_code/control.py:registration": ["cautious"],
     "agents/claude_code/control.py:background_job": ["cautious"],
@@ -64,6 +68,7 @@ HANDLERS: dict[str, list[str]] = {
     "agents/opencode/control.py:agent_of": ["detail"],
     "agents/opencode/screen.py:is_whole_project": ["cautious"],
     "agents/opencode/log.py:Tail._read": ["told elsewhere"],
+    "agents/opencode/store.py:Store._hints_of": ["told"],
     "agents/opencode/store.py:Store._read_trails": ["told"],
     "agents/opencode/usage.py:stamped": ["told"],
     "agents/opencode/usage.py:status_of": ["told elsewhere"],

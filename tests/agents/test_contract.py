@@ -274,4 +274,4 @@ def test_a_process_in_its_last_moments_may_still_be_on_it(world: FixtureWorld) -
 
 
 def test_all_fixture_states_are_covered() -> None:
-    assert len(CASES) == 70
+    assert len(CASES) == 74

@@ -272,7 +272,14 @@ def escape(world: World) -> None:
         world.closing(truth)
     world.recipe.interrupt(running)
     world.answered(entry)
-    expect_at_prompt(world, running, truth, "interrupted")
+    if running.screen is None or world.recipe.tells_taken_back(world):
+        expect_at_prompt(world, running, truth, "interrupted")
+        return
+    wait_at_prompt(world, running)
+    if not world.expect(truth, "running")["inferred"]:
+        raise WrongAnswer(
+            f"nothing tells that its prompt was taken back, and it firmly says running\n{world.account()}"
+        )
 
 
 def interrupted_by(world: World, number: signal.Signals, prompt: str) -> None:

@@ -179,6 +179,10 @@ class Recipe:
         """Does it say, before its first prompt, that it is idle? Else nobody can tell."""
         return True
 
+    def tells_taken_back(self, world: World) -> bool:
+        """Does it say that a prompt was taken back (Esc, before an answer)? Else what is said must be inferred."""
+        return True
+
     def holder(self, running: Running) -> Key:
         """Return the process that is on the session of what was started (not its wrapper)."""
         return running.key

@@ -12,6 +12,7 @@ from tests.mutants.table_kernel import KERNEL
 from tests.mutants.table_launches import LAUNCHES
 from tests.mutants.table_live import LIVE
 from tests.mutants.table_namespaces import NAMESPACES
+from tests.mutants.table_older import OLDER
 from tests.mutants.table_places import PLACES
 from tests.mutants.table_rows import ROWS
 from tests.mutants.table_screens import SCREENS
@@ -40,4 +41,5 @@ MUTANTS = (
     *ROWS,
     *LIVE,
     *WORDS,
+    *OLDER,
 )

@@ -469,7 +469,7 @@ STATUS = (
         "a dialog that the person opened is not a question of the agent",
         "an agent at its prompt is called waiting",
         "permission/permission_claude",
-        ("agents/claude_code/store.py", 'if link.waiting_for == "dialog open" and (', "if False and ("),
+        ("agents/claude_code/observing.py", 'if link.waiting_for == "dialog open" and (', "if False and ("),
     ),
     mutant(
         "approvals-off",

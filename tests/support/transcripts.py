@@ -32,7 +32,8 @@ def mutated(samples: list[Path], chance: random.Random) -> bytes:
             case 2:
                 lines.insert(chance.randrange(len(lines)), lines.pop(at))
             case 3:
-                lines[at] = lines[at][: chance.randrange(len(lines[at]) + 1)]
+                # Of its last brackets none stays: a line that lacks but one looks whole unless it is decoded.
+                lines[at] = lines[at][: chance.randrange(len(lines[at]) + 1)].rstrip(b"}")
             case _:
                 lines[at] = (
                     lines[at].replace(b'"gitBranch":"', b'"gitBranch":"",":"').replace(b'"turn_id":"0', b'"turn_id":"9')

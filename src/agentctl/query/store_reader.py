@@ -13,7 +13,7 @@ import time
 
 from agentctl.files.bounded import is_session_id
 from agentctl.kernel.stall_guard import gather
-from agentctl.model import CLIENT, SESSIONS, UNKNOWN, Problem, Record, Value
+from agentctl.model import CLIENT, SESSIONS, UNKNOWN, WRAPPER, Problem, Record, Value
 from agentctl.query.candidates import processes_of
 from agentctl.query.count import Count
 from agentctl.query.gaps import unseen_sessions, why_unseen
@@ -77,9 +77,9 @@ def link(reading: Reading, live: list[tuple[Process, Details, str]], processes: 
     # What hides who is on which session: then a missing process proves nothing, and more sessions have to be looked at.
     reading = reading._replace(incomplete=reading.incomplete or why_unseen(reading.gaps))
     yield reading
-    linked = {link.key for link in reading.links}
+    linked = {link.key for link in reading.links if link.left is None}
     for process, details, role in live:
-        shows = frozenset(store.screen(process, details))
+        shows = frozenset() if role == WRAPPER else frozenset(store.screen(process, details))
         if role == CLIENT:
             options = Options(role, (), False, "", shows)
             reading = reading._replace(options={**reading.options, process.key: options}) if shows else reading

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ClaudeCode(Description):
     NAME = "claude-code"
     PROGRAM = "claude"
-    FIXTURES = ("claude", "claude-2.1.325")
+    FIXTURES = ("claude", "claude-2.1.118", "claude-2.1.325")
     OUTPUT = "claude-code-2.1.325.log"
 
     def root(self, home: Path, data: Path) -> Path:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from typing import TYPE_CHECKING
 
 from agentctl.agents.claude_code import files
 from agentctl.model import Details
-from tests.support.worlds import FixtureWorld, Swap, Table
+from tests.support.worlds import BOOT_TIME, FixtureWorld, Swap, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,14 +27,16 @@ LIVING_DAEMONS = {
 LIVE_LINE = re.compile(
     r"pid (\d+) session \S+ ALIVE state=(\S) ppid=(\d+) starttime_ticks=(\d+) .*comm=(\S+) exe=(\S+) cmdline=(\[.*\])"
 )
-CHILD_LINE = re.compile(r"  child (\d+) comm=(\S+) cmdline=(\[.*\])")
+CHILD_LINE = re.compile(r"  child (\d+) comm=(\S+) cmdline=(\[.*\])(?: starttime_ticks=(\d+))?")
+BOOT_LINE = re.compile(r"btime: (\d+)")
+WRITTEN_LINE = re.compile(r"mtime (\S+): (\S+)")
 
 
 def rebuild(home: Path, name: str) -> FixtureWorld:
     root = home / ".claude"
     env = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(root)}
     table = Table()
-    parent = 1
+    parent, boot_time = 1, BOOT_TIME
     for line in (home / "NOTES.md").read_text().splitlines():
         if found := LIVE_LINE.match(line):
             pid, state, ppid, start, comm, exe, argv = found.groups()
@@ -42,10 +45,15 @@ def rebuild(home: Path, name: str) -> FixtureWorld:
             parent = int(pid)
             table.add(parent, int(start), int(ppid), comm, state, details)
         elif found := CHILD_LINE.match(line):
-            pid, comm, argv = found.groups()
-            start = str(table.rows[parent].key.start + 100)
+            pid, comm, argv, ticks = found.groups()
+            start = ticks or str(table.rows[parent].key.start + 100)
             details = Details(tuple(ast.literal_eval(argv)), f"/bin/{comm}", None, env, 0, (int(pid),))
             table.add(int(pid), int(start), parent, comm, "S", details)
+        elif found := BOOT_LINE.match(line):
+            boot_time = float(found[1])
+        elif found := WRITTEN_LINE.match(line):
+            for path in root.rglob(found[1].rpartition("/")[2]):
+                os.utime(path, (float(found[2]), float(found[2])))
     if name in LIVING_DAEMONS:
         lock = json.loads((root / "daemon.lock").read_text())
         assert lock["pid"] == LIVING_DAEMONS[name]
@@ -54,4 +62,4 @@ def rebuild(home: Path, name: str) -> FixtureWorld:
         table.add(lock["pid"], int(lock["procStart"]), 1, "claude.exe", "S", details)
     domains = {json.loads(file.read_text()).get("pidDomain") for file in sorted(root.glob("sessions/*.json"))} - {None}
     domain = domains.pop() if domains else ""
-    return FixtureWorld(table.processes(), env, (Swap(files, "pid_domain", lambda: domain),))
+    return FixtureWorld(table.processes(boot_time), env, (Swap(files, "pid_domain", lambda: domain),))

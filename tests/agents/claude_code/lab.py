@@ -52,7 +52,9 @@ class ClaudeCode(Recipe):
     VERSIONS = {"2.1.197": 235, "2.1.325": 350}  # noqa: RUF012
     MODES = (HEADLESS, INTERACTIVE, DAEMON, STREAM)
     LADDER = {  # noqa: RUF012
+        "2.1.89": "2026-04-01",
         "2.1.118": "2026-04-23",
+        "2.1.170": "2026-06-09",
         "2.1.228": "2026-08-11",
         "2.1.285": "2026-09-29",
         "2.1.326": "2026-11-16",
@@ -166,7 +168,10 @@ class ClaudeCode(Recipe):
         return running.shown().count(RESULT) if running.screen is None else None
 
     def tells_fresh(self, world: World) -> bool:
-        return world.mode != STREAM or world.version != "2.1.197"
+        return says_status(world)
+
+    def tells_taken_back(self, world: World) -> bool:
+        return says_status(world)
 
     def background(self, world: World, prompt: str) -> Running:
         client = world.run("--bg", prompt, *ASKING)
@@ -202,6 +207,18 @@ class ClaudeCode(Recipe):
             raise LabError("claude stop failed")
         until(lambda: not is_alive(truth.key), 40, "the worker has ended")
         world.expect(truth, "done", gone=True)
+
+
+def says_status(world: World, seconds: float = 3.0) -> bool:
+    """Return whether the file of its process says what it does. That of a newer version does after a moment."""
+    deadline = time.monotonic() + seconds
+    while True:
+        files = (world.home.folder / ".claude" / "sessions").glob("*.json")
+        if any('"status":' in file.read_text() for file in files):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
 
 
 def user_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A stand-in for Claude Code, of the older (2.1.197) or the newer (2.1.325) style."""
+"""A stand-in for Claude Code, of the older (2.1.197), the newer (2.1.325) or the oldest (2.1.118) style."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VERSIONS = {"old": "2.1.197", "new": "2.1.325"}
+VERSIONS = {"oldest": "2.1.118", "old": "2.1.197", "new": "2.1.325"}
 MODEL = "claude-opus-5-5"
 USAGE = {"input_tokens": 11, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 42}
 
@@ -27,6 +27,7 @@ class Claude(Puppet):
         self.id: str = config["id"]
         self.cwd = os.getcwd()
         self.new: bool = config["style"] == "new"
+        self.oldest: bool = config["style"] == "oldest"
         self.headless: bool = config["headless"]
         self.version = VERSIONS[config["style"]]
         self.registration: dict[str, Any] = {}
@@ -62,8 +63,7 @@ class Claude(Puppet):
         self.registration |= {
             "kind": "interactive",
             "entrypoint": "sdk-cli" if self.headless else "cli",
-            "name": f"{os.path.basename(self.cwd)}-84",
-            "nameSource": "derived",
+            **({} if self.oldest else {"name": f"{os.path.basename(self.cwd)}-84", "nameSource": "derived"}),
             **extra,
         }
         self.do_status(status, waiting_for)
@@ -78,13 +78,37 @@ class Claude(Puppet):
             self.registration["waitingFor"] = waiting_for
         files.rewrite(self.file, self.registration)
 
-    def do_clear(self, id: str) -> None:
-        """/clear: a new session in the same process; the newer one marks the end of the old transcript."""
+    def do_clear(self, id: str, history: bool = True) -> None:
+        """/clear: a new session in the same process; the newer one marks the end of the old transcript. The oldest one
+        does not renew its file: what was typed is in its history, and at the beginning of the new transcript."""
+        if self.oldest:
+            self.clear_unseen(id, history)
+            return
         if self.new and self.leaf is not None:
             self.bare("cost-state", totalCostUSD=0.0009)
         self.id, self.leaf, self.call, self.in_turn = id, None, None, False
         self.registration["sessionId"] = id
         self.do_status("idle")
+
+    def clear_unseen(self, id: str, history: bool) -> None:
+        if self.headless:
+            self.bare("queue-operation", operation="enqueue", timestamp=files.utc(), content="/clear")
+            self.bare("queue-operation", operation="dequeue", timestamp=files.utc())
+        elif history:
+            line = {"display": "/clear", "pastedContents": {}, "timestamp": files.milliseconds(), "project": self.cwd}
+            files.append(f"{self.root}/history.jsonl", {**line, "sessionId": self.id})
+        self.id, self.leaf, self.call, self.in_turn = id, None, None, False
+        caveat = {"role": "user", "content": "<local-command-caveat>Caveat: ...</local-command-caveat>"}
+        self.record("user", message=caveat, isMeta=True)
+        command = "<command-name>/clear</command-name>\n            <command-message>clear</command-message>"
+        self.record("user", message={"role": "user", "content": command})
+        self.record("system", subtype="local_command", content="<local-command-stdout></local-command-stdout>")
+
+    def do_resume(self, id: str) -> None:
+        """/resume: the oldest one renews its file, too."""
+        self.id, self.leaf = id, None
+        self.registration["sessionId"] = id
+        files.rewrite(self.file, self.registration)
 
     def do_rewrite_loop(self, until: str, halves: bool) -> dict[str, list[tuple[float, float]]]:
         """Status changes as fast as they come, until a file appears. The moments when it was half-written too long."""

@@ -63,8 +63,10 @@ class Codex(Recipe):
     LADDER = {  # noqa: RUF012
         "0.130.0": "2026-05-15",
         "0.140.0": "2026-06-16",
+        "0.146.0": "2026-08-22",
         "0.150.1": "2026-08-28",
         "0.157.0": "2026-09-25",
+        "0.164.0": "2026-10-23",
         "0.169.0": "2026-11-13",
     }
     NEEDS = (Need(HERE, (DAEMON,)),)  # without it a screen always runs its threads itself

@@ -58,7 +58,12 @@ class OpenCode(Recipe):
     PACKAGE = "opencode-ai"
     VERSIONS = {"1.18.33": 353}  # noqa: RUF012
     MODES = (HEADLESS, INTERACTIVE, DAEMON)
-    LADDER = {"1.14.41": "2026-05-07", "1.18.14": "2026-08-07"}  # noqa: RUF012
+    LADDER = {  # noqa: RUF012
+        "1.14.41": "2026-05-07",
+        "1.15.3": "2026-05-16",
+        "1.18.3": "2026-07-17",
+        "1.18.14": "2026-08-07",
+    }
     NEEDS = (Need("attach", (DAEMON,)),)
     NOT_APPLICABLE = (
         Without(("killed-wrapper",), "its program is the native binary: there is no wrapper (1.2.27 had one)"),

@@ -67,6 +67,9 @@ class OpenCode(Puppet):
         """An entry of its own, whose text may have line breaks."""
         self.log.write(text, "ERROR")
 
+    def do_hold_log(self) -> None:
+        self.log.hold()
+
     def do_catch_up(self) -> None:
         self.log.catch_up()
 

@@ -199,6 +199,14 @@ MODEL = {"providerID": "fake", "modelID": "fake-1"}
 MODEL_OF_SESSION = {"id": "fake-1", "providerID": "fake", "variant": "default"}
 
 
+def older(text: str) -> str:
+    """What an older version writes instead: the text at the end, behind what it is about."""
+    words, _, rest = text.partition(" ")
+    if text.startswith('"creating instance" directory='):
+        return f"project directory={text.partition('=')[2]} fromDirectory"
+    return f"session.prompt {rest} {words}" if rest.startswith("session.id=") else f"session {rest} {words}"
+
+
 class Log:
     """Lines are written in batches, late, through an opening of the file that only this process has."""
 
@@ -209,6 +217,10 @@ class Log:
         self._run = os.urandom(4).hex()
         self._errors_only = errors_only
         self._late: list[bytes] | None = None
+        self._older = name != LOG
+        if self._older:
+            run = f"version=1.14.41 args=[] process_role=main run_id={self._run} opencode"
+            os.write(self._files[-1], f"INFO  {files.utc()[:19]} +310ms service=default {run}\n".encode())
 
     def write(self, text: str, level: str = "INFO") -> None:
         if self._errors_only and level != "ERROR":
@@ -219,6 +231,8 @@ class Log:
             self._late.append(self.line(text, level))
 
     def line(self, text: str, level: str = "INFO") -> bytes:
+        if self._older:
+            return f"{level:<5} {files.utc()[:19]} +1ms service={older(text)}\n".encode()
         return f"timestamp={files.utc()} level={level} run={self._run} message={text}\n".encode()
 
     def write_in_halves(self, text: str, pause: float) -> None:

@@ -1,7 +1,8 @@
 """Claude Code (measured: 2.1.197 and 2.1.325; judged by what its files hold, not by version).
 
 Who is on what: `sessions/<pid>.json`, written by every running process before its first prompt, with its start ticks;
-it follows /clear. What the turn is: `status` in that file where it has one, else the transcript.
+it follows /clear, but for older versions (cleared). What the turn is: `status` in that file where it has one, else the
+transcript (observing).
 Background sessions (`--bg`) have a daemon that brings dead workers back: `daemon.lock`, `daemon/roster.json`, `jobs/`.
 
 Never done here: `claude agents --json` (it deletes the files of the dead), reading sessions/*.key, messaging sockets.
@@ -90,7 +91,7 @@ class ClaudeCode(Agent):
     BINARIES = ("claude",)
     ENV = ("HOME", CONFIG_DIR, "CLAUDE_CODE_SESSION_ID", STARTED_IN)
     TOOL_ENV = "CLAUDE_CODE_SESSION_ID"
-    CERTIFIED = ("2.1.197", "2.1.228", "2.1.285", "2.1.325", "2.1.326")
+    CERTIFIED = ("2.1.118", "2.1.170", "2.1.197", "2.1.228", "2.1.285", "2.1.325", "2.1.326")
     BY_DIRECTORY = True  # it keeps no file of its store open
     WATCHES = True
     PACKAGES = ("@anthropic-ai/claude-code", "@anthropic-ai/claude-agent-sdk")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ASKING_TOOL = "AskUserQuestion"  # does nothing but wait for an answer
 SHELLS = ("bash", "zsh", "sh", "dash", "ash", "ksh")
 BACKGROUND = "background command still runs"
+SCREEN = "cli"  # the entrypoint of a process with a screen
 
 
 def status_of(file: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
@@ -35,6 +36,12 @@ def status_of(file: dict[str, Any]) -> tuple[str | None, str | None, str | None]
     if status == "idle":
         return IDLE, None, None
     return (None, None, None) if status is None else (UNKNOWN, None, f"its file says status {status!r}, unknown to us")
+
+
+def may_be_behind(file: dict[str, Any]) -> bool:
+    """Return whether this may be the file of a version that does not renew it at /clear (cleared.py). All that give a
+    status or a name do."""
+    return "status" not in file and "name" not in file and file.get("kind") != "bg"
 
 
 def store_in_settings(root: str, reader: Reader) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ REFUSED_MARKS = (
 )
 WITHOUT_SESSION = ("file-history-snapshot", "summary")  # all other records name their session
 SYNTHETIC = "<synthetic>"
+UNANSWERED = "the last record is a prompt without an answer"
 
 
 class Tail(Value):
@@ -122,7 +123,7 @@ def judge_turn(tail: Tail, record: dict[str, Any], max_turns: bool) -> Tail:
         return tail._replace(turn=FAILED, reason="the limit of turns was reached", error="max turns reached")
     if is_tool_result(record):
         return tail._replace(turn=WORKING, reason="the last record is a tool's result: a model call follows")
-    return tail._replace(turn=WORKING, reason="the last record is a prompt without an answer")
+    return tail._replace(turn=WORKING, reason=UNANSWERED)
 
 
 def judge_assistant(tail: Tail, record: dict[str, Any]) -> Tail:

@@ -6,7 +6,7 @@ import os
 
 from agentctl.agents import base
 from agentctl.agents.activity import Moments
-from agentctl.agents.base import FINISHING, Candidates, new_record, option
+from agentctl.agents.base import Candidates, new_record, option
 from agentctl.agents.claude_code import files
 from agentctl.agents.claude_code.adapter import ADAPTER, NAME
 from agentctl.agents.claude_code.daemon import has_daemon
@@ -27,7 +27,6 @@ from agentctl.files.reader import reason_of
 from agentctl.kernel.programs import LOADER, SCRIPTS, UNIDENTIFIED
 from agentctl.model import (
     AGENT,
-    CLOSED_TURNS,
     DETAIL,
     EXACT,
     HOLDERS,
@@ -36,7 +35,6 @@ from agentctl.model import (
     SOLE,
     SPARE,
     UNKNOWN,
-    WAITING,
     WORKING,
     Details,
     Evidence,
@@ -64,6 +62,8 @@ class Store(base.Store):
         super().__init__(root, NAME)
         self._registered: dict[str, dict[str, Any]] = {}  # file name -> sessions/<pid>.json
         self._directories: dict[str, list[str]] = {}  # session id -> where its processes say they work
+        self._named: set[str] = set()  # the sessions that any file names, of whatever process
+        self._behind: dict[ProcessKey, tuple[str, ...]] = {}  # those that may have left their file's session
         self._unread: set[int] = set()  # the pids whose sessions/<pid>.json is there and could not be read
         self._unmatched: dict[int, tuple[str, str, bool]] = {}  # pid -> session, file, is its start sure
         self._domain: str | None = None
@@ -132,6 +132,7 @@ class Store(base.Store):
         # later is not gone, it was not looked at.
         for name in self._registered_names():
             if name not in self._registered and (file := self._registration(name, processes)):
+                self._named.add(str(file.get("sessionId")))
                 pid, start = whole_number(file.get("pid")), whole_number(file.get("procStart"))
                 if pid is None or start is None:
                     continue
@@ -140,8 +141,30 @@ class Store(base.Store):
         if self._unread_of_the_daemon and has_daemon(processes):
             for gap in self._unread_of_the_daemon:  # it may bring sessions back that are named there
                 self.reader.note(gap.path, gap.why, HOLDERS)
-        links = (self._link(name, file, processes) for name, file in self._registered.items())
-        return [link for link in links if link is not None]
+        links = {name: self._link(name, file, processes) for name, file in self._registered.items()}
+        return self._followed({name: link for name, link in links.items() if link is not None}, processes)
+
+    def _followed(self, links: dict[str, Link], processes: Processes) -> list[Link]:
+        """Return the links of these files, each with the session that its process is on now."""
+        behind = {name: self._registered[name] for name in links if files.may_be_behind(self._registered[name])}
+        if not behind:
+            return [*links.values()]
+        from agentctl.agents.claude_code import cleared
+
+        named = self._named | {str(file.get("sessionId")) for file in self._registered.values()}
+        found = []
+        for name, way in cleared.ways(behind, named, self._projects, self.reader).items():
+            link = links.pop(name)
+            lives = processes.alive(link.key) is not None
+            why = "its person went on to another session by /clear" if lives else None
+            found += [link._replace(id=id, left=why) for id in way.path[:-1]]
+            if lives and way.others:
+                self._behind[link.key] = (way.path[-1], *way.others)
+            elif len(way.path) > 1:
+                found.append(cleared.on_its_way(link, way))
+            else:
+                found.append(link)
+        return [*links.values(), *found]
 
     def _link(self, name: str, file: dict[str, Any], processes: Processes) -> Link | None:
         path = f"{self.root}/sessions/{name}"
@@ -250,6 +273,8 @@ class Store(base.Store):
         """Return what a process can be on that is not registered: it starts, shows the trust dialog, ends; or is
         old."""
         argv = details.argv or ()
+        if (behind := self._behind.get(process.key)) is not None:
+            return Candidates(behind, sole=False, why="its version does not renew its own file at /clear")
         if not self._unread.isdisjoint((process.pid, *details.pids)):
             return Candidates(None, sole=False, why="its own file, which says which session it is on, cannot be read")
         if id := self._named_by_pid(process, details, started_at):
@@ -445,55 +470,7 @@ class Store(base.Store):
 
     def observe(self, link: Link, record: Record | None, processes: Processes) -> Link:
         """Return the link with what its transcript, arguments and children say, if its own file does not."""
-        process = processes.alive(link.key)
-        if process is None:
-            return link
-        if link.turn == WAITING:
-            return self._observe_waiting(link, record)
-        if link.turn == IDLE and record is not None and record.turn == WORKING and record.path is not None:
-            return link._replace(doubt="its file runs up to 0.1 s ahead of its transcript")
-        if link.turn is not None:
-            return link
-        if record is None or record.path is None:
-            return link._replace(turn=UNKNOWN, reason="no transcript yet, and its own file gives no status")
-        if record.turn == UNKNOWN:
-            return link._replace(turn=UNKNOWN, reason=record.reason)
-        details = processes.details(process) or Details()
-        if record.turn == WORKING:
-            return self._observe_open_turn(link, record, process, details, processes)
-        if record.turn in CLOSED_TURNS and option(details.argv, "--input-format") != "stream-json":
-            return link._replace(turn=IDLE, reason=FINISHING)
-        return link._replace(turn=IDLE)
+        from agentctl.agents.claude_code.observing import observed
 
-    def _observe_waiting(self, link: Link, record: Record | None) -> Link:
-        """Say what a process waits for, by its own file; a dialog that the person opened is none."""
-        if link.waiting_for == "dialog open" and (record is None or record.turn in (*CLOSED_TURNS, IDLE)):
-            return link._replace(turn=IDLE, waiting_for=None, reason="a dialog that the person opened")
-        asks = record.pending if record and record.turn == WORKING else None
-        return link._replace(waiting_for=f"{link.waiting_for}: {asks}" if asks else link.waiting_for)
-
-    def _observe_open_turn(
-        self, link: Link, record: Record, process: Process, details: Details, processes: Processes
-    ) -> Link:
-        """Judge a process whose file has no status (headless, older): on disk a question on its stdin looks like a tool
-        that runs inside it."""
-        asks_on_stdin = option(details.argv, "--permission-prompt-tool") is not None
-        if record.pending is None or not asks_on_stdin:
-            return link._replace(turn=WORKING)
-        shell = next((child for child in processes.children(process.pid) if child.comm in files.SHELLS), None)
-        if shell is not None:
-            fact = Evidence("kernel", f"its tool runs: {shell.comm}, pid {shell.pid}", pid=shell.pid)
-            return link._replace(turn=WORKING, evidence=(*link.evidence, fact))
-        if record.pending_tool not in (files.ASKING_TOOL, "Bash"):
-            why = f"{record.pending}: running inside it, or a question on its stdin; disk cannot tell"
-            return link._replace(turn=UNKNOWN, reason=why)
-        what, why = "permission", "a command is pending, no tool process runs, and permission is asked on its stdin"
-        if record.pending_tool == files.ASKING_TOOL:
-            what, why = "question", "a question is pending, and it is asked on its stdin"
-        return link._replace(
-            turn=WAITING,
-            waiting_for=f"{what} (inferred): {record.pending}",
-            reason=why,
-            inferred=True,
-            doubt=record.pending,
-        )
+        file = self._registered.get(os.path.basename(link.path or ""), {})
+        return observed(link, record, processes, text_or_none(file.get("entrypoint")))

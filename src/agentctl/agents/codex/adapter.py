@@ -85,7 +85,7 @@ class Codex(Agent):
     BINARIES = ("codex",)
     ENV = ("HOME", "CODEX_HOME", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", STARTED_IN)
     TOOL_ENV = "CODEX_THREAD_ID"
-    CERTIFIED = ("0.130.0", "0.140.0", "0.150.1", "0.157.0", "0.166.0", "0.169.0")
+    CERTIFIED = ("0.130.0", "0.140.0", "0.146.0", "0.150.1", "0.157.0", "0.164.0", "0.166.0", "0.169.0")
     # RUNS_MANY stays False: its daemon does, and says which by their locks
     KEEPS_OPEN = True
 

@@ -2,7 +2,8 @@
 
 Who is on what: no file of it names a process. The kernel says how far each process has written in the log that all of
 them share, which proves which lines are whose, and those name the sessions it works on (opencode_log). Where there is
-no such log: the one session of its directory that is newer than the process, inferred. What the turn is: its database,
+no such log: what a server says itself of the directories that its own log has (older_log), or the one session of its
+directory that is newer than the process, inferred. What the turn is: its database,
 or the JSON files of older versions; and its own HTTP interface where it has one.
 
 Never done here: reading auth.json or the tables of credentials, asking a server about a directory that it has not
@@ -42,7 +43,7 @@ class OpenCode(Agent):
     NAME = NAME
     BINARIES = ("opencode",)
     ENV = ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "OPENCODE_DB", "BUN_BE_BUN", STARTED_IN)
-    CERTIFIED = ("1.18.14", "1.18.33")
+    CERTIFIED = ("1.14.41", "1.15.3", "1.18.3", "1.18.14", "1.18.33")
     RUNS_MANY = True
     KEEPS_OPEN = True
 

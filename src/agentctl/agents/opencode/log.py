@@ -57,6 +57,12 @@ class Trail(Value):
     failed: dict[str, tuple[float, str]]  # id -> when a model call failed last, and how
     directories: frozenset[str]  # those it has opened, and answers for without opening anything
 
+    def was_asked(self, since: float) -> bool | None:
+        """Return whether a person was asked before a call that began then; None if the log does not say."""
+        if any(at >= since for at in self.asked):
+            return True
+        return False if any(at >= since for at in self.allowed) else None
+
 
 def read_trail(process: Process, path: str, processes: Processes) -> Trail | None:
     """Return what this process wrote to the log at this path; None if nothing proves which lines are its own.

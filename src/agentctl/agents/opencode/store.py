@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from agentctl.agents.opencode.api import Answer
     from agentctl.agents.opencode.log import Tail, Trail
+    from agentctl.agents.opencode.older_log import Hints
     from agentctl.agents.opencode.turn import Row, Tool, Turn
     from agentctl.kernel.processes import Processes
 
@@ -61,6 +62,7 @@ class Store(base.Store):
         self._logs: dict[str, Tail] = {}
         self._answers: dict[ProcessKey, list[Answer]] = {}
         self._silent = 0  # processes that were asked and did not answer in time
+        self._open_files: dict[ProcessKey, list[str]] = {}
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
         self._nameless: set[ProcessKey] = set()  # those that write to a database that was removed
         self._served: list[str] = []  # the directories that live servers were started in
@@ -81,6 +83,7 @@ class Store(base.Store):
                 self.reader.note(path, f"pid {process.pid} writes to a file of this name that was removed", hidden)
         agents = list(self._agents(processes))
         self._read_trails(agents, processes)
+        self._open_files = {process.key: files for process, _, files in agents}
         for process, details, _ in agents:
             if details.cwd and read_arguments(details.argv or ()).serves:
                 self._served.append(details.cwd)
@@ -88,7 +91,9 @@ class Store(base.Store):
             if trail is not None:
                 found += self._links_by_log(process, details, trail, processes)
             elif ADAPTER.claims(process, details) == AGENT:
-                found += self._links_by_answer(process, details, processes)
+                found += self._links_by_answer(process, [details.cwd], processes)
+            else:
+                found += self._links_by_answer(process, self._opened_by(process, processes), processes)
         if agents:  # all sessions are looked through for that, so once for the oldest process
             self._sessions.begun_since(min(processes.started_at(process.key) for process, _, _ in agents))
         self._held = frozenset(link.id for link in found)
@@ -175,9 +180,38 @@ class Store(base.Store):
         """Return the session that a process worked on last, sub-agents aside: no screen shows them."""
         return [id for id in trail.sessions if (reading := self._sessions.read(id)) and not reading.row.parent][-1:]
 
-    def _links_by_answer(self, process: Process, details: Details, processes: Processes) -> list[Link]:
-        """Return the sessions of a screen with a port and without a log: it names what it runs in its directory."""
-        self._ask(process, [details.cwd], processes)
+    def _opened_by(self, process: Process, processes: Processes) -> list[str]:
+        """Return the directories that a server of an older version has open, of those in which a turn was begun since
+        it started."""
+        rows = self._sessions.begun_since(processes.started_at(process.key))
+        wanted = {row.directory for row in rows if row.directory and self._is_open(row.id)}
+        return sorted(wanted & self._hints_of(process).folders) if wanted else []
+
+    def _hints_of(self, process: Process) -> Hints:
+        """Return what the log of a process of an older version says."""
+        from agentctl.agents.opencode.older_log import NONE, own_logs, read_hints
+
+        logs = own_logs(process.key, self._open_files)
+        try:
+            return read_hints(logs)
+        except OSError as error:
+            self.reader.note(logs[0], error, DETAIL)  # its process may be on any session: see candidates()
+            return NONE
+
+    def _worked_on_last(self, process: Process, ids: list[str]) -> list[str]:
+        """Return which of these sessions the screen of an older version works on, or worked on last, by its log; all of
+        them if that does not tell. The others it may show: see screen(). Sub-agents no screen shows."""
+        tops = [id for id in ids if (reading := self._sessions.read(id)) and not reading.row.parent]
+        named = [id for id in self._hints_of(process).sessions if id in tops] if len(ids) > 1 else []
+        working = [id for id in tops if self._is_open(id)]  # a log may be late: one that it does not name stays
+        if working:
+            return working if len(working) == 1 and working[0] in named else ids
+        return named[-1:] or ids
+
+    def _links_by_answer(self, process: Process, directories: Iterable[str | None], processes: Processes) -> list[Link]:
+        """Return the sessions of a process with a port and without a run in the log: it names what it runs in these
+        directories, which it has open."""
+        self._ask(process, directories, processes)
         ids = {id for answer in self._answers.get(process.key, ()) for id in (*answer.active, *answer.waiting)}
         fact = Evidence("api", f"pid {process.pid} says that it runs this session", pid=process.pid)
         return [
@@ -218,6 +252,7 @@ class Store(base.Store):
         ids = list(dict.fromkeys([*ids, *self._told_to_open(given, cwd, started_at)]))
         if not ids:
             return Candidates(self._open_since(started_at), sole=False, why="no log of it says which session it is on")
+        ids = self._worked_on_last(process, ids) if given.has_screen else ids
         hidden = process.key in self._unread or self.reader.can_hide(SESSIONS)
         sole = not hidden and self._written_ahead(newer).isdisjoint(ids)
         return Candidates(tuple(ids), sole=sole, why="no log of it says which session it is on")
@@ -438,7 +473,7 @@ class Store(base.Store):
         tool = self._quiet_tool(link.id) if given.asks else None
         if tool is None:
             return link
-        asked = was_asked(tool, trail)
+        asked = trail.was_asked(tool.begun) if trail is not None else None
         if asked is False:
             return link
         if asked is None and trail is not None and tool.name not in ASKING_TOOLS:
@@ -455,15 +490,6 @@ class Store(base.Store):
                     if tool.quiet:
                         return tool
         return None
-
-
-def was_asked(tool: Tool, trail: Trail | None) -> bool | None:
-    """Return whether a person was asked before this call; None if no log says."""
-    if trail is None:
-        return None
-    if any(at >= tool.begun for at in trail.asked):
-        return True
-    return False if any(at >= tool.begun for at in trail.allowed) else None
 
 
 def runs_as_process(tool: Tool, pid: int, processes: Processes) -> bool:
