@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.table_act import ACT
 from tests.mutants.table_acting import ACTING
+from tests.mutants.table_confined import CONFINED
 from tests.mutants.table_facts import FACTS
 from tests.mutants.table_gaps import GAPS
 from tests.mutants.table_guesses import GUESSES
@@ -36,4 +37,5 @@ MUTANTS = (
     *ACT,
     *WORKTREES,
     *ROWS,
+    *CONFINED,
 )

@@ -1,0 +1,52 @@
+"""Mutants: what agentctl does at the word of an agent that works in a sandbox."""
+
+from __future__ import annotations
+
+from tests.mutants.model import mutant
+
+IN_A_SANDBOX = "tests/terminal/test_tmux.py::test_no_client_is_run_for_a_server_in_a_sandbox"
+
+CONFINED = (
+    mutant(
+        "tmux-confined",
+        "no tmux client is run for a server in a sandbox",
+        "the server of a sandboxed agent reads and writes the person's files, through our client",
+        IN_A_SANDBOX,
+        ("terminal/server.py", "if (why := why_confined(pid)) is not None:", "if (why := None) is not None:"),
+    ),
+    mutant(
+        "tmux-elsewhere",
+        "a tmux server in another PID namespace is not asked",
+        "its pids are taken for ours, and a text is pasted into a stranger's pane",
+        IN_A_SANDBOX,
+        ("kernel/confinement.py", '"pid": "PID namespace", ', ""),
+    ),
+    mutant(
+        "tmux-pid-recycled",
+        "a server is proved by the socket that it holds, not only by the pid of whoever began to listen",
+        "an unconfined process that has the pid by now stands for a server in a sandbox",
+        "tests/terminal/test_tmux.py::test_whoever_has_the_pid_of_one_that_listened_proves_nothing",
+        ("terminal/server.py", 'f"socket:[{inode}]" in held and is_bound', "is_bound"),
+    ),
+    mutant(
+        "tmux-pinned",
+        "the client goes to the very socket whose server was proved",
+        "a socket that an agent puts in its place meanwhile is asked",
+        "tests/terminal/test_tmux.py::test_a_socket_that_is_replaced_meanwhile_is_not_the_one_that_was_proved",
+        ("terminal/server.py", 'yield f"{PROC}/{os.getpid()}/fd/{fd}"', "yield path"),
+    ),
+    mutant(
+        "tmux-own-confined",
+        "a launch opens no screen on a server in a sandbox",
+        "whoever has put a socket into the tmux folder gets a client of ours",
+        IN_A_SANDBOX,
+        ("terminal/tmux.py", "    prove_own(env)\n", ""),
+    ),
+    mutant(
+        "landlocked",
+        "a process that may gain no privileges is not as free as we are",
+        "an agent under Landlock counts as free",
+        "tests/kernel/test_confinement.py::test_what_the_kernel_says_of_both",
+        ("kernel/confinement.py", "int(status[name]) > int(own[name])", "False"),
+    ),
+)
