@@ -146,6 +146,7 @@ HANDLERS: dict[str, list[str]] = {
     "workspace/unsaved.py:special_files": ["detail"],
     "workspace/worktree.py:common_of": ["cautious"],
     "workspace/worktree.py:admin_folder": ["cautious", "cautious"],
+    "workspace/worktree.py:why_foreign": ["told"],
 }
 
 

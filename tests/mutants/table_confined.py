@@ -49,4 +49,22 @@ CONFINED = (
         "tests/kernel/test_confinement.py::test_what_the_kernel_says_of_both",
         ("kernel/confinement.py", "int(status[name]) > int(own[name])", "False"),
     ),
+    mutant(
+        "foreign-git",
+        "git does not run in a worktree whose .git an agent has replaced",
+        "a filter in the agent's configuration runs as the person",
+        "tests/workspace/test_foreign_git.py::test_no_command_runs_what_it_names",
+        (
+            "workspace/worktree.py",
+            "if stat.S_ISREG(os.lstat(entry).st_mode):",
+            "if True:\n            return None\n        if True:",
+        ),
+    ),
+    mutant(
+        "foreign-git-first",
+        "the person's repository says which worktrees it has, not their own .git",
+        "`worktree clean` takes an agent's repository for the person's, and runs git in it",
+        "tests/workspace/test_foreign_git.py::test_no_command_runs_what_it_names",
+        ("workspace/clean.py", "and not listed_here:", "and True:"),
+    ),
 )
