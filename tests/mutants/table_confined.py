@@ -67,4 +67,43 @@ CONFINED = (
         "tests/workspace/test_foreign_git.py::test_no_command_runs_what_it_names",
         ("workspace/clean.py", "and not listed_here:", "and True:"),
     ),
+    mutant(
+        "command-confined",
+        "no command is run for a background session in a sandbox",
+        "`stop` executes a program that the agent wrote, outside of its sandbox",
+        "tests/agents/test_controls.py::test_no_command_is_run_for_a_background_session_in_a_sandbox",
+        (
+            "agents/claude_code/control.py",
+            "        if (why := why_confined(held)) is not None:",
+            "        if (why := None) is not None:",
+        ),
+    ),
+    mutant(
+        "screen-confined",
+        "no screen is opened by the program of a process in a sandbox",
+        "`attach` executes a program that the agent wrote, outside of its sandbox",
+        "tests/agents/test_controls.py::test_no_command_is_run_for_a_background_session_in_a_sandbox",
+        ("agents/claude_code/control.py", "job is None or why_confined(held) is not None", "job is None"),
+    ),
+    mutant(
+        "script-relative",
+        "the script of a process is not sought in our own directory",
+        "`stop` executes a file of the directory that the person is in",
+        "tests/agents/test_controls.py::test_a_script_is_not_sought_in_our_own_directory",
+        ("agents/claude_code/control.py", "os.path.isabs(path) and os.path.isfile(path)", "os.path.isfile(path)"),
+    ),
+    mutant(
+        "password-unasked",
+        "a server that asks for no password is given none",
+        "the person's password for another server goes to whoever listens",
+        "tests/agents/test_control_servers.py::test_a_server_that_asks_for_no_password_is_given_none",
+        ("agents/opencode/control.py", 'or not api.wants_login(port, held.session.cwd or "", deadline)', ""),
+    ),
+    mutant(
+        "password-confined",
+        "a server in a sandbox is not given the person's password",
+        "an agent in a sandbox gets it by asking",
+        "tests/agents/test_control_servers.py::test_a_server_in_a_sandbox_is_not_given_the_password",
+        ("agents/opencode/control.py", "if confinement.CAN_TELL and", "if False and"),
+    ),
 )

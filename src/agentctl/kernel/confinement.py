@@ -8,6 +8,7 @@ it proves that the process may do all that agentctl may: then it gains nothing b
 from __future__ import annotations
 
 import os
+import sys
 
 from agentctl.kernel.procfs import PROC, link, read
 
@@ -16,6 +17,7 @@ NAMESPACES = {"mnt": "mount namespace", "pid": "PID namespace", "user": "user na
 RESTRICTIONS = {"NoNewPrivs": "may gain no privileges", "Seccomp": "has its system calls filtered"}
 RESTRICTIONS["Seccomp_filters"] = RESTRICTIONS["Seccomp"]
 STATUS_SIZE = 64 * 1024
+CAN_TELL = sys.platform == "linux"
 UNSEEN = "agentctl may not look into it"
 
 
