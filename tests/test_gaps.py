@@ -61,6 +61,7 @@ HANDLERS: dict[str, list[str]] = {
     "agents/codex/store.py:is_empty": ["told elsewhere"],
     "agents/demo/control.py:has_mailbox": ["cautious"],
     "agents/demo/store.py:Store.record": ["told"],
+    "agents/opencode/api.py:wants_login": ["told elsewhere"],
     "agents/opencode/control.py:agent_of": ["detail"],
     "agents/opencode/screen.py:is_whole_project": ["cautious"],
     "agents/opencode/log.py:Tail._read": ["told elsewhere"],

@@ -106,4 +106,18 @@ CONFINED = (
         "tests/agents/test_control_servers.py::test_a_server_in_a_sandbox_is_not_given_the_password",
         ("agents/opencode/control.py", "if confinement.CAN_TELL and", "if False and"),
     ),
+    mutant(
+        "terminal-number",
+        "a terminal is known by its file, not by its number",
+        "the terminal of an agent in a sandbox is taken for the pane's, and `send` types into a shell",
+        "tests/kernel/test_terminals.py::test_a_terminal_of_another_devpts_is_not_ours",
+        ("kernel/keyboard.py", "        return (wanted.st_dev, wanted.st_ino) in terminals", "        return True"),
+    ),
+    mutant(
+        "terminal-number-pane",
+        "a pane of another terminal with the same number is not the session's",
+        "`send` types into a shell",
+        "tests/terminal/test_locate.py::test_a_terminal_of_the_same_number_in_another_devpts_is_another",
+        ("terminal/locate.py", "or processes.is_at(process, pane.tty) is not False", "or True"),
+    ),
 )
