@@ -65,6 +65,7 @@ HANDLERS: dict[str, list[str]] = {
     "agents/codex/store.py:is_empty": ["told elsewhere"],
     "agents/demo/control.py:has_mailbox": ["cautious"],
     "agents/demo/store.py:Store.record": ["told"],
+    "agents/opencode/api.py:wants_login": ["told elsewhere"],
     "agents/opencode/control.py:agent_of": ["detail"],
     "agents/opencode/screen.py:is_whole_project": ["cautious"],
     "agents/opencode/log.py:Tail._read": ["told elsewhere"],
@@ -134,8 +135,9 @@ HANDLERS: dict[str, list[str]] = {
     "stop/terminate.py:Ending._send": ["told"],
     "terminal/tmux.py:sockets": ["detail"],
     "terminal/tmux.py:identity_of": ["cautious"],
-    "terminal/tmux.py:is_elsewhere": ["told elsewhere"],
-    "terminal/tmux.py:panes_of": ["told"],
+    "terminal/tmux.py:prove_own": ["not ours", "told"],
+    "terminal/server.py:listens": ["cautious"],
+    "terminal/server.py:is_bound": ["cautious"],
     "usage/db.py:opened": ["cache"],
     "usage/db.py:remove": ["write"],
     "usage/query.py:count_portion.run": ["told"],
@@ -151,6 +153,7 @@ HANDLERS: dict[str, list[str]] = {
     "workspace/unsaved.py:special_files": ["detail"],
     "workspace/worktree.py:common_of": ["cautious"],
     "workspace/worktree.py:admin_folder": ["cautious", "cautious"],
+    "workspace/worktree.py:why_foreign": ["told"],
 }
 
 

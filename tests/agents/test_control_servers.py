@@ -15,6 +15,7 @@ import pytest
 from agentctl.agents.codex import control
 from agentctl.agents.opencode import control as opencode_control
 from agentctl.errors import AgentctlError, Refused
+from agentctl.kernel import confinement
 from agentctl.kernel.processes import snapshot
 from tests.support.agent_servers import ID, SECONDS, Daemon, Server, held
 
@@ -124,6 +125,22 @@ def test_a_turn_that_is_not_aborted_is_a_failure(tmp_path: Path, server: Server)
     server.busy = 1_000_000
     with pytest.raises(AgentctlError, match="did not abort"):
         abort(held("opencode", "opencode serve", tmp_path), SHORT)
+
+
+def test_a_server_that_asks_for_no_password_is_given_none(tmp_path: Path, server: Server) -> None:
+    """The one that the person has set may be that of another server."""
+    abort(held("opencode", "opencode serve", tmp_path, env={"OPENCODE_SERVER_PASSWORD": "pass"}))
+    assert server.logins == []
+
+
+def test_a_server_in_a_sandbox_is_not_given_the_password(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.login = "opencode:pass"
+    monkeypatch.setattr(confinement, "why_confined", lambda pid: "it is in another mount namespace")
+    with pytest.raises(AgentctlError, match="not given yours"):
+        abort(held("opencode", "opencode serve", tmp_path, env={"OPENCODE_SERVER_PASSWORD": "pass"}))
+    assert server.logins == []
 
 
 def test_a_server_with_a_password_is_given_the_persons_own(tmp_path: Path, server: Server) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from agentctl.agents.codex import control as codex_control
 from agentctl.agents.opencode import control as opencode_control
 from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PERMISSIONS, PLAN, Held, Task
 from agentctl.errors import UsageError
+from agentctl.kernel import confinement
 from agentctl.model import Details, Process, ProcessKey, Session
 from tests.support.opencode_home import Home
 from tests.support.worlds import FIXTURES
@@ -446,6 +448,48 @@ def worker(store: Path, **more: Any) -> Held:
     return held("claude-code", "claude bg-spare /tmp/x", **{"pid": 2985, "start": 444450, "store": str(store), **more})
 
 
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is in no sandbox."""
+    monkeypatch.setattr(confinement, "why_confined", lambda pid: None)
+
+
+def test_no_command_is_run_for_a_background_session_in_a_sandbox(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have written the program that it runs, and the pid file that says so."""
+    monkeypatch.setattr(confinement, "why_confined", lambda pid: "it is in another mount namespace")
+    binary = tmp_path / "claude"
+    binary.touch(mode=0o755)
+    one = worker(store, exe=str(binary), env={})
+    way = control.CONTROL.way_to_stop(one)
+    assert (way.signals, way.command) == (("SIGTERM",), None)
+    assert "another mount namespace" in str(way.said)
+    assert control.CONTROL.own_screen(one) is None
+
+
+@pytest.mark.usefixtures("free")
+def test_a_script_is_not_sought_in_our_own_directory(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cli.js").touch()
+    monkeypatch.chdir(tmp_path)
+    one = held("claude-code", "node cli.js", pid=2985, start=444450, store=str(store), exe=sys.executable, env={})
+    assert control.program(one) == ("claude",)
+    argv = f"node {tmp_path}/cli.js"
+    one = held("claude-code", argv, pid=2985, start=444450, store=str(store), exe=sys.executable, env={})
+    assert control.program(one) == (sys.executable, f"{tmp_path}/cli.js")
+
+
+@pytest.mark.usefixtures("free")
+@pytest.mark.parametrize("job", ["--help", "a b", "", "../x", 5])
+def test_a_job_that_has_not_the_form_of_one_is_no_word_of_a_command(store: Path, job: object) -> None:
+    path = store / "sessions" / "2985.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "jobId": job}))
+    assert control.CONTROL.way_to_stop(worker(store, env={})).command is None
+
+
+@pytest.mark.usefixtures("free")
 def test_a_background_session_is_ended_by_its_own_command(store: Path, tmp_path: Path) -> None:
     binary = tmp_path / "versions" / "claude"
     binary.parent.mkdir()
@@ -455,11 +499,13 @@ def test_a_background_session_is_ended_by_its_own_command(store: Path, tmp_path:
     assert (way.signals, way.command) == ((), (str(binary), "stop", "21fea0ff"))
 
 
+@pytest.mark.usefixtures("free")
 def test_its_command_is_found_by_path_where_its_own_binary_is_gone(store: Path) -> None:
     way = control.CONTROL.way_to_stop(worker(store, exe="/opt/claude (deleted)", env={}))
     assert way.command == ("claude", "stop", "21fea0ff")
 
 
+@pytest.mark.usefixtures("free")
 @pytest.mark.parametrize(
     ("theirs", "ours", "wanted"),
     [
@@ -488,6 +534,7 @@ def test_a_file_of_an_earlier_process_with_this_pid_says_nothing(store: Path) ->
     assert control.CONTROL.way_to_stop(other).signals == ("SIGTERM",)
 
 
+@pytest.mark.usefixtures("free")
 def test_the_roster_names_a_background_session_that_has_not_registered(store: Path) -> None:
     (store / "sessions" / "2985.json").unlink()
     assert control.CONTROL.way_to_stop(worker(store, env={})).command == ("claude", "stop", "21fea0ff")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.table_act import ACT
 from tests.mutants.table_acting import ACTING
+from tests.mutants.table_confined import CONFINED
 from tests.mutants.table_facts import FACTS
 from tests.mutants.table_gaps import GAPS
 from tests.mutants.table_guesses import GUESSES
@@ -42,4 +43,5 @@ MUTANTS = (
     *LIVE,
     *WORDS,
     *OLDER,
+    *CONFINED,
 )

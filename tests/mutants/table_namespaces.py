@@ -120,14 +120,6 @@ NAMESPACES = (
         ("launch/start.py", "if (blind := look.world.processes.blind) is not None:", "if (blind := None) is not None:"),
     ),
     mutant(
-        "tmux-elsewhere",
-        "the panes of a tmux server in another PID namespace prove nothing",
-        "its pids are taken for ours, and a text is pasted into a stranger's pane",
-        "tests/terminal/test_tmux.py::test_a_server_of_another_pid_namespace_is_elsewhere",
-        ("terminal/tmux.py", "return pid == 0 or link", "return link"),
-        ("terminal/tmux.py", "not in (None, own_pid_namespace())", "is False"),
-    ),
-    mutant(
         "handle-elsewhere",
         "a process that was recorded in another PID namespace is never opened to be signalled",
         "it counts as ended, which is not known",

@@ -117,6 +117,7 @@ class Server(ThreadingHTTPServer):
         self.silent = threading.Event()  # it does not answer the abort until this is set, as the real one in mid-tool
         self.silent.set()
         self.asked: list[str] = []
+        self.logins: list[str] = []  # what it was given, asked for or not
         self.bodies: list[Any] = []
         self.waiting: list[dict[str, Any]] = []  # the permissions that are asked for
 
@@ -150,6 +151,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer({ID: {"type": "busy"}} if self.server.busy >= 0 else {"ses_other": {"type": "busy"}})
 
     def _let_in(self) -> bool:
+        self.server.logins += [self.headers["authorization"]] if self.headers["authorization"] else []
         wanted = self.server.login and "Basic " + base64.b64encode(self.server.login.encode()).decode()
         return not wanted or self.headers.get("authorization") == wanted
 

@@ -27,19 +27,20 @@ import time
 from pathlib import Path
 
 PATIENCE = 20.0
+REMAINS = 3.0
 PASTES = b"\x1b[?2004h"
 SEQUENCE = re.compile(rb"\x1b\[[?\d;]*[a-z~]")
 
 
 def main(words: list[str], folder: Path) -> int:
     if words[:1] == ["keep"]:
-        return keep(folder, words[1], words[2:])
+        return keep(folder, words[1], words[2], words[3:])
     with (folder / "calls").open("a") as file:
         file.write(json.dumps(words) + "\n")
     server = ""
     while words and words[0].startswith("-"):
         if words[0] == "-S":
-            server = words[1]
+            server = os.readlink(words[1]) if words[1].startswith("/proc/") else words[1]
         words = words[2 if words[0] == "-S" else 1 :]
     if (folder / f"hangs-{os.path.basename(server)}").exists():
         time.sleep(PATIENCE)
@@ -90,6 +91,8 @@ def obey(folder: Path, words: list[str], server: str) -> None:
                 data = data.replace(b"\x1b[20", b"[20")
             if not (folder / "deaf").exists():
                 type_keys(folder, data)
+        case "kill-session":
+            (folder / "closed").touch()
         case "send-keys" if not (folder / "no-enter").exists():
             type_keys(folder, b"\r")
 
@@ -99,11 +102,8 @@ def open_session(folder: Path, words: list[str]) -> None:
     name, cwd = words[words.index("-s") + 1], words[words.index("-c") + 1]
     server = Path(os.environ["TMUX_TMPDIR"]) / f"tmux-{os.getuid()}" / "default"
     server.parent.mkdir(parents=True, exist_ok=True)
-    if not server.exists():
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(server))
     os.mkfifo(folder / "keys")
-    argv = [sys.executable, __file__, "keep", name, *words[at:]]
+    argv = [sys.executable, __file__, "keep", str(server), name, *words[at:]]
     nowhere = subprocess.DEVNULL
     subprocess.Popen(argv, cwd=cwd, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere)
     deadline = time.monotonic() + PATIENCE
@@ -128,8 +128,12 @@ def type_keys(folder: Path, data: bytes) -> None:
         file.write(data)
 
 
-def keep(folder: Path, name: str, argv: list[str]) -> int:
-    """The pane's terminal, for as long as its program lives."""
+def keep(folder: Path, server: str, name: str, argv: list[str]) -> int:
+    """The pane's terminal, for as long as its program lives. It listens as a server does, and answers nobody."""
+    listener = socket.socket(socket.AF_UNIX)
+    Path(server).unlink(missing_ok=True)
+    listener.bind(server)
+    listener.listen(1000)
     (folder / "screen").touch()
     pid, terminal = pty.fork()
     if pid == 0:
@@ -155,6 +159,9 @@ def keep(folder: Path, name: str, argv: list[str]) -> int:
                 file.write(data)
     (folder / "pane").unlink()
     os.waitpid(pid, 0)
+    deadline = time.monotonic() + REMAINS
+    while not (folder / "closed").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)  # as with remain-on-exit: the server is there, and so is the last screen
     return 0
 
 

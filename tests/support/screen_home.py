@@ -16,11 +16,13 @@ FAKE = Path(__file__).parent / "fake_tmux.py"
 # The two questions that are asked most, without the start of an interpreter: each has its time limit.
 QUICK = """\
 #!/bin/sh
-if [ "$1 $2 $4" = "-u -S capture-pane" ] && [ ! -e "$FAKE_TMUX/hangs-${{3##*/}}" ] && [ ! -e "$FAKE_TMUX/fails" ]; then
+name=$(readlink "$3" || echo "$3")
+name=${{name##*/}}
+if [ "$1 $2 $4" = "-u -S capture-pane" ] && [ ! -e "$FAKE_TMUX/hangs-$name" ] && [ ! -e "$FAKE_TMUX/fails" ]; then
     exec tr -d '\\r' < "$FAKE_TMUX/screen"
 fi
-if [ "$1 $2 $4" = "-u -S list-panes" ] && [ ! -e "$FAKE_TMUX/hangs-${{3##*/}}" ] && [ ! -e "$FAKE_TMUX/fails" ]; then
-    [ "${{3##*/}}" = default ] && from=pane || from=more
+if [ "$1 $2 $4" = "-u -S list-panes" ] && [ ! -e "$FAKE_TMUX/hangs-$name" ] && [ ! -e "$FAKE_TMUX/fails" ]; then
+    [ "$name" = default ] && from=pane || from=more
     [ -e "$FAKE_TMUX/mode" ] && mode=1 || mode=0
     [ -e "$FAKE_TMUX/$from" ] || exit 0
     exec sed "s/MODE/$mode/" "$FAKE_TMUX/$from"

@@ -141,3 +141,14 @@ def test_a_process_is_its_whole_key() -> None:
     assert process_of(here, table(AGENT)) == AGENT
     assert process_of(here._replace(process_key="boot:30:301"), table(AGENT)) is None
     assert locate.shown_in(here._replace(pid=None), table(AGENT), {}) == (here._replace(pid=None), ())
+
+
+def test_a_terminal_of_the_same_number_in_another_devpts_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is typed into the pane would go to the shell that reads it."""
+    monkeypatch.setattr(tmux, "panes", lambda env, named: ([pane(20)], []))
+    for answer, proved in ((False, None), (True, pane(20)), (None, pane(20))):
+        looks = source(
+            details=lambda process: Details(("agent",), env={}), is_at=lambda one, path, answer=answer: answer
+        )
+        seat = seated(AGENT, Processes("boot", (SERVER, SHELL, AGENT), looks), {})
+        assert (seat.pane, seat.like) == (proved, None)

@@ -6,12 +6,12 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agentctl.errors import MissingProgram
+from agentctl.terminal import server as server_of
 from agentctl.terminal import tmux
 from agentctl.terminal.tmux import Pane
 from tests.support.screen_home import ScreenHome
@@ -24,11 +24,24 @@ PANE = Pane("/s", "%3", "/dev/pts/3", 30, "@2", "$1", "my work")
 LINE = "/dev/pts/3 30 %3 @2 $1 0 0 0 0 my work"
 
 
+LISTENERS: list[socket.socket] = []
+
+
 def server(path: Path) -> str:
+    """A socket at which somebody listens."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(socket.socket(socket.AF_UNIX)) as listener:
-        listener.bind(str(path))
+    listener = socket.socket(socket.AF_UNIX)
+    LISTENERS.append(listener)
+    listener.bind(str(path))
+    listener.listen()
     return str(path)
+
+
+@pytest.fixture(autouse=True)
+def nobody_listens_afterwards() -> Iterator[None]:
+    yield
+    while LISTENERS:
+        LISTENERS.pop().close()
 
 
 @pytest.fixture
@@ -152,7 +165,7 @@ def test_without_tmux_there_are_no_panes_and_what_needs_one_says_so(home: Screen
 def test_a_call_that_hangs_ends_in_an_error(home: ScreenHome) -> None:
     home.set("hangs-s")
     with pytest.raises(tmux.Failed, match="no answer within"):
-        tmux.press_enter(PANE, home.env)
+        tmux.press_enter(PANE._replace(socket=server(home.folder / "s")), home.env)
 
 
 # Saying
@@ -161,7 +174,7 @@ def test_a_call_that_hangs_ends_in_an_error(home: ScreenHome) -> None:
 def test_a_text_is_one_paste_and_no_word_of_it_is_a_key(home: ScreenHome) -> None:
     home.set("deaf")
     home.set("screen")
-    tmux.paste(PANE, "Enter\nC-c ; #{pane_id}", home.env)
+    tmux.paste(PANE._replace(socket=server(home.folder / "s")), "Enter\nC-c ; #{pane_id}", home.env)
     (call,) = home.calls()
     assert "Enter" not in " ".join(call)
     wanted = f"paste-buffer -d -p -b agentctl-{os.getpid()} -t %3"
@@ -201,15 +214,67 @@ sys.stdin.read()
 """
 
 
+AS_ROOT = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+SANDBOXES = {
+    "mount namespace": ["unshare", *AS_ROOT, "--mount"],
+    "another PID namespace": ["unshare", *AS_ROOT, "--pid", "--fork", "--kill-child"],
+    "may gain no privileges": ["setpriv", "--no-new-privs"],
+}
+
+
+@pytest.fixture
+def listening(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The socket of a server in a sandbox."""
+    path = tmp_path / "home" / "sockets" / f"tmux-{os.getuid()}" / "default"
+    path.parent.mkdir(parents=True)
+    command = [*request.param, sys.executable, "-c", LISTEN, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listening:
+        assert listening.stdout is not None
+        assert listening.stdout.readline() == b"ready\n"
+        yield str(path)
+        listening.communicate()
+
+
 @pytest.mark.linux
-def test_a_server_of_another_pid_namespace_is_elsewhere(tmp_path: Path) -> None:
-    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    for around, elsewhere in (([], False), (["unshare", *as_root, "--pid", "--fork", "--kill-child"], True)):
-        path = str(tmp_path / f"socket {elsewhere}")
-        command = [*around, sys.executable, "-c", LISTEN, path]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listening:
-            assert listening.stdout is not None
-            assert listening.stdout.readline() == b"ready\n"
-            assert tmux.is_elsewhere(path) is elsewhere
-            listening.communicate()
-    assert tmux.is_elsewhere(str(tmp_path / "none")) is False
+@pytest.mark.parametrize("listening", SANDBOXES.values(), ids=SANDBOXES, indirect=True)
+def test_no_client_is_run_for_a_server_in_a_sandbox(tmp_path: Path, listening: str) -> None:
+    """A tmux client opens files for its server: a command alias of the server is enough."""
+    home = ScreenHome(tmp_path / "home")
+    home.set("fails", "a client was run")
+    panes, (problem,) = tmux.panes(home.env, [f"{listening},1,0"])
+    assert panes == []
+    assert "does not ask it" in problem.problem
+    for call in (tmux.screen, tmux.press_enter, tmux.close_session, tmux.let_end):
+        with pytest.raises(tmux.Failed, match="does not ask it"):
+            call(PANE._replace(socket=listening), home.env)
+    with pytest.raises(tmux.Failed, match="does not ask it"):
+        tmux.open_session("name", "window", "/", ["true"], home.env)
+
+
+@pytest.mark.linux
+@pytest.mark.parametrize("listening", [[]], indirect=True)
+def test_a_server_that_is_as_free_as_we_are_is_asked(tmp_path: Path, listening: str) -> None:
+    home = ScreenHome(tmp_path / "home")
+    home.set("pane", LINE)
+    assert tmux.panes(home.env) == ([PANE._replace(socket=listening)], [])
+
+
+@pytest.mark.linux
+def test_whoever_has_the_pid_of_one_that_listened_proves_nothing(tmp_path: Path) -> None:
+    """The kernel keeps the pid of whoever began to listen, also once that one has ended and its pid is another's."""
+    path = server(tmp_path / "socket")
+    assert server_of.listens(os.getpid(), path)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        proved = server_of.listens(other.pid, path)
+        other.communicate()
+    assert not proved
+    assert not server_of.listens(os.getpid(), str(tmp_path))
+
+
+@pytest.mark.linux
+def test_a_socket_that_is_replaced_meanwhile_is_not_the_one_that_was_proved(tmp_path: Path) -> None:
+    path = server(tmp_path / "socket")
+    with server_of.pinned(path) as pinned:
+        os.unlink(path)
+        server(tmp_path / "socket")
+        assert os.stat(pinned).st_ino != os.stat(path).st_ino

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from agentctl.kernel.procfs import PROC, read
+from agentctl.kernel.procfs import PROC, link, read
 from agentctl.model import Value
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agentctl.model import Process
 
 CONTROLLING = (5, 0)  # /dev/tty: whoever opens it gets the terminal of its own session
+TERMINALS = range(136, 144)  # the major numbers of /dev/pts/*
 OUTPUTS = ("1", "2")  # a shell opens the standard descriptors for reading, too; nobody reads these two
 STAT_LIMIT = 4096
 DEAD = b"ZXx"
@@ -110,6 +111,30 @@ def descriptors_on(pid: int, terminal: tuple[int, int], only: str | None = None)
     except OSError:
         return None
     return found
+
+
+def is_at(pid: int, path: str) -> bool:
+    """Return whether a process is at the terminal with this path. Each mount of devpts has terminals of the same
+    numbers: so the file counts, not the number. A process whose input and output are no terminals is taken to mean
+    ours by its number if it sees our mounts."""
+    try:
+        wanted = os.stat(path)
+        found = [status for name in ("0", "1", "2") if (status := status_of(f"{PROC}/{pid}/fd/{name}")) is not None]
+    except OSError:
+        return False
+    terminals = [(one.st_dev, one.st_ino) for one in found if os.major(one.st_rdev) in TERMINALS]
+    if terminals:
+        return (wanted.st_dev, wanted.st_ino) in terminals
+    theirs = link(f"{PROC}/{pid}/ns/mnt")
+    return theirs is not None and theirs == link(f"{PROC}/self/ns/mnt")
+
+
+def status_of(path: str) -> os.stat_result | None:
+    """Return the file of a descriptor; None if it is closed."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
 
 
 def named(group: int) -> str:

@@ -121,6 +121,11 @@ class Proc(Source):
 
         return keyboard.why_unheard(process)
 
+    def is_at(self, process: Process, terminal: str) -> bool:
+        from agentctl.kernel import keyboard
+
+        return keyboard.is_at(process.pid, terminal)
+
     def open_files(self, process: Process) -> list[str]:
         return one_process.open_files(process)
 

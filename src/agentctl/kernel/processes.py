@@ -348,6 +348,10 @@ class Processes:
         others; None if only it gets them."""
         return self._source.why_unheard(process)
 
+    def is_at(self, process: Process, terminal: str) -> bool | None:
+        """Return whether this process is at the terminal with this path; None if this system cannot doubt it."""
+        return self._source.is_at(process, terminal)
+
     def open_files(self, process: Process) -> list[str]:
         """Return the paths that this process has open; none if that cannot be read."""
         return self._source.open_files(process)

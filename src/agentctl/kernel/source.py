@@ -87,6 +87,11 @@ class Source:
 
         return Unheard("who reads its terminal cannot be told on this system")
 
+    def is_at(self, process: Process, terminal: str) -> bool | None:
+        """Return whether it is at the terminal with this path, and not at one of the same number elsewhere; None if
+        this system has no such doubt."""
+        return None
+
     def open_files(self, process: Process) -> list[str]:
         return []
 

@@ -66,6 +66,8 @@ def seated(process: Process, processes: Processes, env: Mapping[str, str]) -> Se
     details = processes.details(process)
     named = details.env.get("TMUX") if details and details.env else None
     panes, problems = tmux.panes(env, [named])
+    tty = (terminal_of(process.tty) or {}).get("tty")  # a number: another mount of devpts has it, too
+    panes = [pane for pane in panes if pane.tty != tty or processes.is_at(process, pane.tty) is not False]
     return seat_of(process, processes, panes)._replace(problems=tuple(problems))
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 from agentctl.errors import AgentctlError, MissingProgram
 from agentctl.launches.records import MARKER
 from agentctl.model import Problem, Value
+from agentctl.terminal import server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def is_installed(env: Mapping[str, str]) -> bool:
 def sockets(env: Mapping[str, str], named: Iterable[str | None] = ()) -> list[str]:
     """Return the sockets of servers that may be ours: from $TMUX, from the $TMUX of other processes (`named`), and in
     our own folder. Skips what is not a socket of this user."""
-    folder = os.path.join(env.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
+    folder = own_folder(env)
     found = [socket_in(value) for value in (env.get("TMUX"), *named)]
     try:
         if os.lstat(folder).st_uid == os.getuid():
@@ -79,6 +79,10 @@ def sockets(env: Mapping[str, str], named: Iterable[str | None] = ()) -> list[st
         if path is not None and (identity := identity_of(path)) is not None:
             ours.setdefault(identity, path)
     return list(ours.values())
+
+
+def own_folder(env: Mapping[str, str]) -> str:
+    return os.path.join(env.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
 
 
 def socket_in(value: str | None) -> str | None:
@@ -122,36 +126,11 @@ def panes(env: Mapping[str, str], named: Iterable[str | None] = ()) -> tuple[lis
 
 def panes_of(socket: str, env: Mapping[str, str]) -> list[Pane] | Problem:
     try:
-        found = parse(ask(socket, ["list-panes", "-a", "-F", FORMAT], env), socket)
-        if found and is_elsewhere(socket):
-            return Problem(PROGRAM, "its server is in another PID namespace, so its pids mean nothing here", socket)
-        return found
+        return parse(ask(socket, ["list-panes", "-a", "-F", FORMAT], env), socket)
     except MissingProgram:
         return []  # without tmux there are no panes
-    except OSError as error:
-        return Problem(PROGRAM, error.strerror or str(error), socket)
     except Failed as error:
         return [] if any(word in error.why for word in NO_SERVER) else Problem(PROGRAM, error.why, socket)
-
-
-def is_elsewhere(path: str) -> bool:
-    """Return whether the server of this socket is in another PID namespace: then the pid of a pane is another process
-    here. The kernel says who listens; it says 0 for a process that our namespace does not have."""
-    import socket
-
-    from agentctl.kernel.procfs import PROC, link, own_pid_namespace
-
-    if not hasattr(socket, "SO_PEERCRED"):
-        return False
-    try:
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(PATIENCE)
-            client.connect(path)
-            peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    except OSError:
-        return False  # it has ended since it answered: the next word to it fails
-    pid = int.from_bytes(peer[:4], sys.byteorder)
-    return pid == 0 or link(f"{PROC}/{pid}/ns/pid") not in (None, own_pid_namespace())
 
 
 def parse(text: str, socket: str) -> list[Pane]:
@@ -209,7 +188,16 @@ def press_enter(pane: Pane, env: Mapping[str, str]) -> None:
 
 
 def ask(socket: str, words: Sequence[str], env: Mapping[str, str], input: bytes = b"") -> str:
-    return run([PROGRAM, "-u", "-S", socket, *words], asking(env), PATIENCE, input)
+    """Give a server a command, once it is proved (server.py), and return what it says."""
+    if not is_installed(env):
+        raise MissingProgram(MISSING)
+    try:
+        with server.pinned(socket) as path:
+            if (why := server.why_not_ours(path)) is not None:
+                raise Failed(why)
+            return run([PROGRAM, "-u", "-S", path, *words], asking(env), PATIENCE, input)
+    except OSError as error:
+        raise Failed(error.strerror or str(error)) from error
 
 
 # A session of our own
@@ -231,6 +219,7 @@ def window_name(*parts: str | None) -> str:
 def open_session(name: str, window: str, cwd: str, argv: Sequence[str], env: Mapping[str, str]) -> Pane:
     """Open a detached session with one pane that runs this command, on the server that the user's own `tmux` uses. When
     the program ends, its last screen stays until `let_end` or `close_session`. `window`: see `window_name`."""
+    prove_own(env)
     words = ["new-session", "-d", "-s", name, "-n", window or name, "-x", COLUMNS, "-y", ROWS]
     # tmux would run the command in a path such as `#(command)`. It takes the directory of its client as it is; but a
     # new server then stays in that directory, too, and would be in the way there.
@@ -247,6 +236,20 @@ def open_session(name: str, window: str, cwd: str, argv: Sequence[str], env: Map
             f"it opened {name} but does not say in which pane: {said.strip()!r}; close it: tmux kill-session -t {name}"
         )
     return found[0]
+
+
+def prove_own(env: Mapping[str, str]) -> None:
+    """Raise Failed if somebody whom agentctl must not ask listens where the user's own `tmux` would look for its
+    server."""
+    path = socket_in(env.get("TMUX")) or os.path.join(own_folder(env), "default")
+    try:
+        why = server.why_not_ours(path)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        return  # nobody listens: tmux starts a server
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why is not None:
+        raise Failed(f"{path}: {why}")
 
 
 def let_end(pane: Pane, env: Mapping[str, str]) -> None:

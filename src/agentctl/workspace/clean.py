@@ -336,7 +336,8 @@ def branches_of(common: str | None, env: Mapping[str, str]) -> list[tuple[str, F
 def trees_at(path: str, common: str | None, env: Mapping[str, str]) -> list[Found]:
     """Return the worktree that git lists at this path, however the path leads there. `common`: the repository of one
     whose folder is gone. Raises GitFailed: that git cannot list them does not mean that there are none."""
-    if os.path.isdir(path):
+    listed_here = common is not None and worktree.admin_folder(common, path) is not None
+    if os.path.isdir(path) and not listed_here:  # what the folder itself says may be an agent's word
         common = git_folder_of(path, env) or common
     if common is None or not os.path.isdir(common):
         return []

@@ -14,7 +14,7 @@ from agentctl.model import ALIVE, GONE, UNKNOWN, Value
 from agentctl.query import attribution
 from agentctl.query.resolve import launches_of
 from agentctl.query.sessions import Scope, open_store_of, settled_look
-from agentctl.workspace import clean, diff, git, inspect
+from agentctl.workspace import clean, diff, git, inspect, worktree
 from agentctl.workspace.commits import HEADS
 from agentctl.workspace.diff import Place
 
@@ -217,13 +217,15 @@ def work_of(launch: Launch, env: Mapping[str, str]) -> tuple[Place | None, Diffe
 
 
 def find_place(launch: Launch, env: Mapping[str, str]) -> tuple[Place | None, str | None]:
-    """Return where the work is, and what to say about it."""
+    """Return where the work is, and what to say about it. Raises GitFailed if git must not run there."""
     if launch.worktree is None or launch.base is None or launch.repository is None:
         return None, "it was launched without a worktree of its own"
     if not os.path.isdir(launch.repository):
         return None, f"{launch.repository}: the repository is gone"
     there = os.path.isdir(launch.worktree) and clean.trees_at(launch.worktree, launch.repository, env)
     if there:
+        if (why := worktree.why_foreign(launch.repository, launch.worktree)) is not None:
+            raise git.GitFailed(why)
         return Place(launch.repository, launch.base, launch.worktree, launch.branch), None
     words = ("rev-parse", "--verify", "--quiet", f"{HEADS}{launch.branch}^{{commit}}")
     if launch.branch is not None and git.question(launch.repository, git.HERE, *words, env=env):

@@ -125,6 +125,8 @@ def with_contents(tree: Tree, env: Mapping[str, str], *, fully: bool) -> Tree:
     found: dict[str, object] = {}
     if tree.head is not None and not tree.main:
         found["own"] = own_commits(tree, env)
+    if not tree.main and (why := worktree.why_foreign(tree.common, tree.path)) is not None:
+        return tree._replace(**found, unread=(why,))
     if tree.there and not tree.bare:
         changes = (contents if fully else unsaved).changed_files(tree.path, env)
         found["changes"] = None if changes is None else tuple(changes)

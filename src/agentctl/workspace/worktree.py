@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
 from agentctl.errors import Refused, UsageError
 from agentctl.kernel.flock import FolderLock
@@ -354,6 +355,8 @@ def holds_work(plan: Plan, env: Mapping[str, str]) -> str | None:
         return f"{plan.branch} has commits"
     if not os.path.isdir(plan.path):
         return None
+    if (why := why_foreign(plan.repository, plan.path)) is not None:
+        return why
     words = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     head = git.question(plan.path, *words, env=env, no=(1, git.FATAL))  # of a half-made one git cannot tell
     if head not in (None, plan.base):
@@ -385,6 +388,22 @@ def admin_folder(common: str, path: str) -> str | None:
         if os.path.realpath(os.path.dirname(entry)) == real:
             return own
     return None
+
+
+def why_foreign(common: str, path: str) -> str | None:
+    """Return why git must not run in a worktree of this repository: its .git is not the one that git wrote, so its
+    configuration may be an agent's, with programs to run. None if it is, or if this repository has no such worktree."""
+    own, entry = admin_folder(common, path), os.path.join(path, ".git")
+    if own is None or not os.path.isdir(path):
+        return None
+    try:
+        if stat.S_ISREG(os.lstat(entry).st_mode):
+            named = os.path.join(path, first_line(entry).removeprefix("gitdir: "))
+            if os.path.realpath(named) == os.path.realpath(own):
+                return None
+    except (OSError, ValueError):
+        pass
+    return f"{entry} is not the one that git wrote; an agent may have put it there, so agentctl runs no git in it"
 
 
 # Looking

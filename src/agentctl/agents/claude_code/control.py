@@ -6,6 +6,7 @@ A resumed session takes its model up again by itself, but not its permission mod
 from __future__ import annotations
 
 import os
+import re
 
 from agentctl.agents.claude_code.adapter import ADAPTER, NAME, is_native
 from agentctl.agents.control_base import (
@@ -24,6 +25,7 @@ from agentctl.agents.control_base import (
 from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PLAN, Held, Recipe, Task, Way
 from agentctl.errors import Refused, UsageError
 from agentctl.files.bounded import Torn, decode, lines_backward, read_json, real_path, text_or_none, whole_number
+from agentctl.kernel import confinement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +80,8 @@ class ClaudeCodeControl(Control):
         job = background_job(held)
         if job is None:
             return Way()
+        if (why := why_confined(held)) is not None:
+            return Way(said=f"a background session; {why}, so agentctl runs no `claude stop` for it")
         said = f"a background session, which its daemon would bring back: claude stop {job}"
         return Way(signals=(), command=(*surroundings(held), *program(held), "stop", job), said=said)
 
@@ -96,7 +100,9 @@ class ClaudeCodeControl(Control):
 
     def own_screen(self, held: Held) -> tuple[str, ...] | None:
         job = background_job(held)
-        return (*surroundings(held), *program(held), "attach", job) if job is not None else None
+        if job is None or why_confined(held) is not None:
+            return None
+        return (*surroundings(held), *program(held), "attach", job)
 
 
 def check_goes_on(session: Session | None) -> None:
@@ -141,26 +147,43 @@ def background_job(held: Held) -> str | None:
     """Return the job that this session is for Claude's own daemon; None if it is not in the background."""
     store, file = held.session.store, registration(held)
     if file is not None:
-        return text_or_none(file.get("jobId")) if file.get("kind") == "bg" else None
+        return checked_job(text_or_none(file.get("jobId"))) if file.get("kind") == "bg" else None
     try:
         workers = read_json(f"{store}/daemon/roster.json").get("workers")
     except (OSError, Torn):
         return None
     for short, worker in workers.items() if isinstance(workers, dict) else ():
         if isinstance(worker, dict) and worker.get("sessionId") == held.session.id:
-            return str(short)
+            return checked_job(str(short))
     return None
+
+
+def checked_job(job: str | None) -> str | None:
+    """Return the name of a job, if it has the form of one: it becomes a word of a command."""
+    return job if job and not job.startswith("-") and re.fullmatch(r"[\w-]+", job) else None
+
+
+def why_confined(held: Held) -> str | None:
+    """Return why no command may be run for this process: in its sandbox it may have written the program that runs, and
+    the settings that `claude` would read. None where the system cannot tell: then `program` is the one in PATH."""
+    return confinement.why_confined(held.process.pid) if confinement.CAN_TELL else None
 
 
 def program(held: Held) -> tuple[str, ...]:
     """Return the very program that runs: it knows its daemon, whatever `claude` is in our PATH."""
+    if not confinement.CAN_TELL:
+        return ("claude",)
     exe, argv = held.details.exe or "", held.details.argv or ()
     if is_native(exe) and os.access(exe, os.X_OK):
         return (exe,)
     script = argv[1] if len(argv) > 1 else ""
-    if exe and os.path.basename(argv[0]) in ("node", "bun") and os.path.isfile(script) and os.access(exe, os.X_OK):
+    if exe and os.path.basename(argv[0]) in ("node", "bun") and is_script(script) and os.access(exe, os.X_OK):
         return (exe, script)
     return ("claude",)
+
+
+def is_script(path: str) -> bool:
+    return os.path.isabs(path) and os.path.isfile(path)  # a relative one is in its directory, not in ours
 
 
 def surroundings(held: Held) -> tuple[str, ...]:

@@ -127,6 +127,21 @@ class Rejected(ValueError):
     """The process answered with an error."""
 
 
+class NeedsLogin(Rejected):
+    """The process wants a user and a password."""
+
+
+def wants_login(port: int, directory: str, deadline: float) -> bool:
+    """Return whether a process wants a password. If it does not answer, the next request says so."""
+    try:
+        exchange("GET", port, "question", directory, deadline, None)
+    except NeedsLogin:
+        return True
+    except (OSError, ValueError, RecursionError):
+        pass
+    return False
+
+
 def exchange(method: str, port: int, path: str, directory: str, deadline: float, login: str | None) -> Any:
     """Return the answer to one request. Each has its own connection: the answer ends where the connection ends."""
     with opened(method, port, path, directory, deadline, login) as connection:
@@ -169,7 +184,8 @@ def received(connection: socket.socket, deadline: float) -> Any:
     if head.split()[1:2] == [b"204"]:
         return None
     if head.split()[1:2] != [b"200"]:
-        raise Rejected(f"it answers {head.splitlines()[0].decode(errors='replace') if head else 'nothing'}")
+        wanted = NeedsLogin if head.split()[1:2] == [b"401"] else Rejected
+        raise wanted(f"it answers {head.splitlines()[0].decode(errors='replace') if head else 'nothing'}")
     return json.loads(body)
 
 

@@ -25,6 +25,7 @@ from agentctl.agents.opencode.adapter import ADAPTER, NAME
 from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PLAN, Delivery, Held, Recipe, Task, Way
 from agentctl.errors import AgentctlError, Refused, TruthUnavailable, UsageError
 from agentctl.files.bounded import real_path, text_or_none
+from agentctl.kernel import confinement
 from agentctl.model import DAEMON
 
 TYPE_CHECKING = False
@@ -110,8 +111,9 @@ class OpenCodeControl(Control):
 
             from agentctl.agents.opencode import api
 
-            deadline, login = time.monotonic() + seconds, credentials(held.env)
+            deadline = time.monotonic() + seconds
             try:
+                login = credentials(held, ports[0], deadline)
                 api.prompt(ports[0], session.id, session.cwd or "", text, agent, deadline, login)
             except api.Busy as error:
                 raise Refused(f"{session.id}: {error}; nothing was sent") from error
@@ -199,17 +201,25 @@ def abort_turn(held: Held) -> Callable[[float], None]:
         if not ports:
             raise AgentctlError(f"{what}: it listens on no port that we can reach; end the turn where it is shown")
         try:
-            api.abort(ports[0], session.id, session.cwd or "", deadline, credentials(held.env))
+            login = credentials(held, ports[0], deadline)
+            api.abort(ports[0], session.id, session.cwd or "", deadline, login)
         except api.Unanswered as error:
             raise AgentctlError(f"{what}: {error}; end the turn where it is shown") from error
 
     return abort
 
 
-def credentials(env: Mapping[str, str]) -> str | None:
-    """What `opencode attach` would use: the password that the person has in the environment."""
-    password = env.get("OPENCODE_SERVER_PASSWORD")
-    return f"{env.get('OPENCODE_SERVER_USERNAME') or 'opencode'}:{password}" if password else None
+def credentials(held: Held, port: int, deadline: float) -> str | None:
+    """Return what `opencode attach` would use: the password that the person has in the environment. Only for a server
+    that asks for it, and that is as free as we are: the password may be that of another one. Raises Unanswered."""
+    from agentctl.agents.opencode import api
+
+    password = held.env.get("OPENCODE_SERVER_PASSWORD")
+    if not password or not api.wants_login(port, held.session.cwd or "", deadline):
+        return None
+    if confinement.CAN_TELL and (why := confinement.why_confined(held.process.pid)) is not None:
+        raise api.Unanswered(f"it wants a password, and {why}, so it is not given yours")
+    return f"{held.env.get('OPENCODE_SERVER_USERNAME') or 'opencode'}:{password}"
 
 
 CONTROL = OpenCodeControl()
