@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.table_accept import ACCEPT
 from tests.mutants.table_act import ACT
 from tests.mutants.table_acting import ACTING
 from tests.mutants.table_facts import FACTS
@@ -34,6 +35,7 @@ MUTANTS = (
     *SCREENS,
     *ACTING,
     *ACT,
+    *ACCEPT,
     *WORKTREES,
     *ROWS,
 )
