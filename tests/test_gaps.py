@@ -138,6 +138,7 @@ HANDLERS: dict[str, list[str]] = {
     "workspace/inspect.py:made_at": ["detail"],
     "workspace/inspect.py:with_losses": ["told"],
     "workspace/locks.py:real_directory": ["told"],
+    "workspace/merging.py:put_back": ["told"],
     "workspace/locks.py:stored": ["told"],
     "workspace/locks.py:sweep": ["write"],
     "workspace/locks.py:read_file": ["told"],
