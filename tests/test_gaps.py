@@ -97,6 +97,8 @@ HANDLERS: dict[str, list[str]] = {
     "launches/hooks.py:results": ["detail"],
     "launches/index.py:Index.find": ["cache"],
     "launches/index.py:Index.stamps": ["cache"],
+    "kernel/open_files.py:used_by": ["detail"],
+    "kernel/open_files.py:mapped": ["detail"],
     "launches/records.py:names": ["told"],
     "launches/records.py:unless_absent": ["told"],
     "launches/records.py:read_record": ["not ours", "told"],

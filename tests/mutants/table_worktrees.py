@@ -6,6 +6,24 @@ from tests.mutants.model import mutant
 
 WORKTREES = (
     mutant(
+        "clean-knows-sub-agents",
+        "a sub-agent in mid-turn holds the directory that its own record names",
+        "the worktree in which a live sub-agent works is removed",
+        "worktree-lives/worktree_lives_sub_agent",
+        ("workspace/presence.py", "Scope(children=True)", "Scope()"),
+    ),
+    mutant(
+        "clean-knows-open-files",
+        "a process that uses a file in a worktree is in it, wherever it stands",
+        "what a live process writes into the worktree is lost",
+        "tests/workspace/test_clean.py::test_somebodys_process_that_stands_elsewhere",
+        (
+            "workspace/clean.py",
+            "used = next((path for path in open_files.used_by(process.pid) if inside(path, folder.path)), None)",
+            "used = None",
+        ),
+    ),
+    mutant(
         "clean-looks-into-tracked-folders",
         "clean looks for repositories in every folder of a worktree",
         "a repository in a folder that git tracks is deleted with its commits",

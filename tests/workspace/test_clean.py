@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -248,6 +250,34 @@ def test_a_tool_of_a_session_that_is_elsewhere(home: Worktrees) -> None:
     until((home.folder / "begun").exists)
     refused(home, "of a live session", "g", "--force")
     assert home.session(id)["status"] == "running"
+
+
+@pytest.mark.parametrize("how", ["open", "program", "map"])
+def test_somebodys_process_that_stands_elsewhere(home: Worktrees, how: str) -> None:
+    """What it writes from then on would be lost."""
+    home.ended("[[text:x]]")
+    tool = home.path() / "sub" / "tool"
+    if how == "program":
+        shutil.copy("/bin/sleep", tool)
+        home.git(home.path(), "add", "sub/tool")
+        home.git(home.path(), "commit", "-qm", "tool")
+    held = "sub/tool" if how == "program" else "sub/b"
+    code = f"import mmap, sys, time; file = open({str(home.path() / 'sub' / 'b')!r}, 'r+b'); "
+    code += "all = mmap.mmap(file.fileno(), 0); file.close(); " if how == "map" else ""
+    argv = (
+        [str(tool), "300"]
+        if how == "program"
+        else [sys.executable, "-c", f"{code}print(1, flush=True); time.sleep(300)"]
+    )
+    child = subprocess.Popen(argv, cwd="/", stdout=subprocess.PIPE)
+    try:
+        assert how == "program" or (child.stdout is not None and child.stdout.readline() == b"1\n")
+        refused(home, f"pid {child.pid} (", "g")
+        assert f"uses {held} in it; end it first, or --force" in home.clean("g").stderr
+        assert home.clean("g", "--force").returncode == 0
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_somebodys_process(home: Worktrees) -> None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from agentctl.errors import AgentctlError, NotFound, Refused
 from agentctl.files.bounded import real_path
-from agentctl.kernel import places
+from agentctl.kernel import open_files, places
 from agentctl.launches import hooks, records
 from agentctl.model import ALIVE, UNKNOWN, Value
 from agentctl.workspace import git, inspect, locks, occupancy, presence, worktree
@@ -159,24 +159,27 @@ def standing_in(
 ) -> Iterable[Objection]:
     """Yield an objection for each process that has its directory in this folder: tools of agents, and anybody's."""
     for process in processes.living():
-        if process.pid == os.getpid() or not stands_in(folder, process, processes):
+        if process.pid == os.getpid() or (how := how_in(folder, process, processes)) is None:
             continue
         line = processes.ancestors(process.pid)
         of_agent = any(str(key) in agents or key.pid in pids for key in line)
         if of_agent and named_already:
             continue
         whose = ", of a live session," if of_agent else ""
-        why = f"pid {process.pid} ({process.comm}){whose} is in it"
+        why = f"pid {process.pid} ({process.comm}){whose} {how}"
         yield Objection(why, "end it first" if of_agent else "end it first, or --force", firm=of_agent)
 
 
-def stands_in(folder: Folder, process: Process, processes: Processes) -> bool:
-    """Return whether a process is in this folder: by the directory that it is in, or by the path of one that was
-    removed."""
+def how_in(folder: Folder, process: Process, processes: Processes) -> str | None:
+    """Return how a process is in this folder: by the directory that it is in, by the path of one that was removed, or
+    by a file that it uses; None if it is not."""
     if processes.directory(process) in folder.directories:
-        return True
+        return "is in it"
     details = processes.details(process)
-    return details is not None and inside(details.cwd, folder.path)
+    if details is not None and inside(details.cwd, folder.path):
+        return "is in it"
+    used = next((path for path in open_files.used_by(process.pid) if inside(path, folder.path)), None)
+    return f"uses {os.path.relpath(used, folder.path)} in it" if used is not None else None
 
 
 def locked_by(
