@@ -6,6 +6,17 @@ from tests.mutants.model import mutant
 
 WORKTREES = (
     mutant(
+        "clean-spares-other-worktrees",
+        "a worktree is a launch's only if it was there when the launch was recorded",
+        "a person's own worktree, at a path that a launch once had, is removed",
+        "tests/workspace/test_clean.py::test_worktrees_that_a_person_made_are_for_people",
+        (
+            "workspace/inspect.py",
+            "return made_at is not None and made_at <= launch.created_at + CLOCKS",
+            "return True",
+        ),
+    ),
+    mutant(
         "clean-knows-sub-agents",
         "a sub-agent in mid-turn holds the directory that its own record names",
         "the worktree in which a live sub-agent works is removed",

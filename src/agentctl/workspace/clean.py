@@ -270,15 +270,15 @@ def lost_commits(tree: Tree, head: str) -> Iterator[tuple[str, str]]:
 
 
 def is_over(tree: Tree, launched: Sequence[Launch]) -> bool:
-    """For --merged: made for a launch, as far as that can still be told, and nothing of it is only here. People's own
-    worktrees are for people."""
-    of_launch = (tree.branch or "").startswith(TRIES) or launch_of(tree, launched) is not None
-    return of_launch and not tree.main and tree.own == 0
+    """For --merged: made for a launch, by its record, and nothing of it is only here. People's own worktrees are for
+    people, whatever their branches are called."""
+    return launch_of(tree, launched) is not None and not tree.main and tree.own == 0
 
 
 def launch_of(tree: Tree, launched: Sequence[Launch]) -> Launch | None:
     """The newest one that it was made for."""
-    mine = (one for one in launched if one.worktree is not None and real_path(one.worktree) == tree.real)
+    at = (one for one in launched if one.worktree is not None and real_path(one.worktree) == tree.real)
+    mine = (one for one in at if inspect.was_there_for(one, tree.made_at))
     return max(mine, key=lambda one: one.created_at, default=None)
 
 
@@ -295,7 +295,7 @@ def find(word: str, cwd: str, launched: Sequence[Launch], env: Mapping[str, str]
     by_branch = [place for branch, place in branches if branch == word]
     by_group = [place for branch, place in branches if branch.startswith(f"{TRIES}{word}/")]
     for launch in members:
-        by_group += trees_at(launch.worktree or "", launch.repository, env)
+        by_group += given_to(launch, env)
     meanings = [trees for trees in map(unique, (by_path, by_branch, by_group)) if trees]
     if not meanings:
         raise not_found(word, path, has_members=bool(members))
@@ -346,6 +346,17 @@ def trees_at(path: str, common: str | None, env: Mapping[str, str]) -> list[Foun
     real = os.path.realpath(path)
     listed = worktree.listing(common, env, git.HERE)
     return [(common, one.path) for one in listed if os.path.realpath(one.path) == real]
+
+
+def given_to(launch: Launch, env: Mapping[str, str]) -> list[Found]:
+    """Return the worktree that a launch was given, if it is still there, and not another one at its path."""
+    found = trees_at(launch.worktree or "", launch.repository, env)
+    admin = [worktree.admin_folder(*one) for one in found]
+    return [
+        one
+        for one, own in zip(found, admin, strict=True)
+        if own is not None and inspect.was_there_for(launch, inspect.made_at(own))
+    ]
 
 
 # Removing
