@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.table_accept import ACCEPT
 from tests.mutants.table_act import ACT
 from tests.mutants.table_acting import ACTING
 from tests.mutants.table_confined import CONFINED
@@ -38,6 +39,7 @@ MUTANTS = (
     *SCREENS,
     *ACTING,
     *ACT,
+    *ACCEPT,
     *WORKTREES,
     *ROWS,
     *LIVE,

@@ -87,6 +87,40 @@ ACT = (
         ("stop/plan.py", "if (linked := left_by_link(row, ground)) is not None:", "if (linked := None) is not None:"),
     ),
     mutant(
+        "stop-launch-by-process",
+        "a stop of a launch ends only processes of the launch",
+        "the time limit of a launch ends the process of a person who went on with its session",
+        "tests/stop/test_stop_launches.py::test_a_person_who_went_on_with_the_session_of_a_launch",
+        (
+            "stop/of_launch.py",
+            "return session.process == ALIVE and any(key in keys for key in keys_of(session))",
+            "return session.process == ALIVE",
+        ),
+        ("stop/of_launch.py", "    if of is not None:\n        return processes_of(of, world)\n", ""),
+    ),
+    mutant(
+        "stop-runner-by-key",
+        "only its key proves that a process is the runner of a launch",
+        "stop --tree ends a launch that a tool of the session names in its arguments",
+        "tests/stop/test_stop_launches.py::test_a_tool_with_the_arguments_of_a_runner",
+        (
+            "stop/plan.py",
+            "if (launch := ground.runners.get(row.key)) is not None:",
+            "if (launch := ground.runners.get(row.key) or runner_in(argv)) is not None:",
+        ),
+    ),
+    mutant(
+        "stop-tree-by-process",
+        "stop --tree ends processes inside of the session, not all that share a session with them",
+        "stop --tree ends a person's screen, because a tool asked the same session something",
+        "nested/nested_shared",
+        (
+            "stop/stop.py",
+            'return self.session((left.agent or "", id), of=left.key)',
+            'return self.session((left.agent or "", id))',
+        ),
+    ),
+    mutant(
         "stop-copy",
         "a child that looks like the agent above it may be an agent",
         "stop ends an agent that was started with the arguments of its parent, before it is on a session",

@@ -206,8 +206,8 @@ ACTING = (
         "resurrect/resurrect",
         (
             "stop/stop.py",
-            "        if command is not None:\n            outcome",
-            "        if False:\n            outcome",
+            "        if command is not None:\n            return self._by_command(",
+            "        if False:\n            return self._by_command(",
         ),
         (
             "stop/stop.py",

@@ -269,7 +269,10 @@ LEFT: dict[str, tuple[dict[str, Any], str]] = {
         "around amber session inner",
     ),
     "a runner of ours": ({"runners": {key(9): "abcdefghij"}}, "the runner of launch abcdefghij"),
-    "a runner of another state folder": ({"words": {9: RUNNER}}, "the runner of launch abcdefghij"),
+    "a runner of another state folder": (
+        {"words": {9: RUNNER}},
+        "by its arguments the runner of launch abcdefghij, in another AGENTCTL_HOME",
+    ),
     "agentctl's daemon": ({"words": {9: ("python3", "-m", "agentctl", "daemon", "run")}}, "agentctl's own daemon"),
     "this command": ({"ourselves": frozenset([key(9)])}, "this command"),
     "another user": ({"uids": {9: THEM}}, "another user"),

@@ -228,3 +228,38 @@ def test_a_session_inside_is_meant_by_what_it_is_not_by_its_text(world: StopWorl
         (inner, "stopped"),
     ]
     assert living(outer, below, other.child) == [False, False, True]
+
+
+HELPER = "44444444-2222-4333-8444-555555555555"
+
+
+@pytest.mark.parametrize("how", ["launch", "group"])
+def test_a_person_who_went_on_with_the_session_of_a_launch(world: StopWorld, how: str) -> None:
+    """The launched agent has ended and left another one behind, so its runner lives."""
+    id = "11111111-2222-4333-8444-555555555555"
+    code = f"tool(*{world.words(HELPER)!r})\nregister(id)\nnote('ready', os.getpid())\nsys.exit()"
+    started = world.launch(*world.words(id, code), session_id=id, group="night")
+    helper = world.keep(int(world.noted(HELPER, "ready")))
+    until(lambda: gone(started.child))
+    (world.folder(id) / "ready").unlink()
+    _, person = world.standin(id=id)
+    words = (started.launch_id,) if how == "launch" else ("--group", "night")
+    done = world.ctl("stop", *words, "--json")
+    said = json.loads(done.stdout)["stopped"][0]["said"]
+    assert said == f"its session {id} goes on in a process that it did not start: agentctl stop {id}"
+    assert living(person, helper, started.runner) == [True, True, True]
+    assert world.stop(id)["outcome"] == "stopped" and living(person) == [False]
+
+
+def test_a_tool_with_the_arguments_of_a_runner(world: StopWorld) -> None:
+    """It does not make the launch that it names a part of the session."""
+    other_id, other = world.launch_demo("[[sleep:300]]")
+    program = world.base / "x" / "agentctl" / "launch" / "runner.py"
+    program.parent.mkdir(parents=True)
+    program.write_text("import time; time.sleep(300)")
+    id, outer = world.standin(f"tool(sys.executable, '-I', '-S', {str(program)!r}, {other.launch_id!r})")
+    tool = world.tool_of(id)
+    done = world.ctl("stop", id, "--tree", "--json")
+    (found,) = json.loads(done.stdout)["stopped"]
+    assert [(one["pid"], one["id"], one["why"]) for one in found["left"]] == [(tool.pid, None, "ours")]
+    assert living(outer, tool, other.child) == [False, True, True] and world.status(other_id) == "running"

@@ -188,10 +188,11 @@ def to_a_headless_run(world: World) -> None:
 
 
 def inner_agent(
-    world: World, outer: Claude, kind: type[Agent], program: str, argv: list[str], *, direct: bool = False
+    world: World, outer: Claude, kind: type[Agent], program: str, argv: list[str], *, direct: bool = False,
+    id: str | None = None
 ) -> tuple[str, Handle]:  # fmt: skip
     """An agent that another one runs as its tool, under this name. `direct`: as its very child."""
-    id = kind.new_id()
+    id = id or kind.new_id()
     more = {"style": "new", "headless": False} if kind is Claude else {"source": "exec", "policy": "never"}
     config = {**more, "id": id, "root": str(world.root(kind)), "handles": kind.HANDLES, "kind": kind.STANDIN}
     begin = [["register", {"status": "busy"}]] if kind is Claude else [["open", {}]]
@@ -429,3 +430,19 @@ def ends_a_screen_of_others(world: World) -> None:
     found = stop(world, screen.id)
     check_refused(world, "only inferred: what it may show is named", found, done.id, screen)
     check_stopped(world, "with --force", stop(world, screen.id, "--force"), screen)
+
+
+@case("nested")
+def nested_shared(world: World) -> None:
+    """stop --tree of a session whose tool asks another session something, which a person has open"""
+    person = Claude.spawn(world, "idle", cwd=world.folder_at("b")).finished()
+    outer = Claude.spawn(world, "busy", style="new", argv=["claude", "--model", "opus"], cwd=world.folder_at("a"))
+    outer.do("prompt", text="go")
+    outer.do("call", command="agents")
+    words = ["claude", "-p", "--resume", person.id]
+    inner_agent(world, outer, Claude, "claude", words, id=person.id)
+    found = stop(world, outer.id, "--tree", *NO_GRACE)
+    check_spared(world, "the person's screen", person)
+    said = [entry["said"] or "" for entry in found.outcomes[1:]]
+    ok = outer.has_ended() and any(f"goes on in pid {person.pid}" in one for one in said)
+    world.says("the person's screen is named", f"{said}", ok, json.dumps(found.outcomes, indent=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -103,6 +104,23 @@ def worktree_lives(world: World) -> None:
 
 def is_suspended(pid: int) -> bool:
     return state_of(pid) == "T"
+
+
+@case("worktree-lives")
+def worktree_lives_sub_agent(world: World) -> None:
+    """a live Claude Code in the repository, whose sub-agent works in a worktree"""
+    trees = Trees(world)
+    path = trees.make("sub")
+    agent = Claude.spawn(world, "busy", cwd=trees.repository).mid_model()
+    agent.do("call", command="Task", tool="Task", input={"subagent_type": "x", "isolation": "worktree"})
+    agent.do("subagent", id="a1b2c3d4e5f6a7b8c", calls=0)
+    (record,) = agent.root.rglob("*a1b2c3d4e5f6a7b8c*.jsonl")
+    here, there = (json.dumps(os.path.realpath(folder)) for folder in (trees.repository, path))
+    record.write_text(record.read_text().replace(here, there))
+    check_kept(world, trees, "a sub-agent works in it", path, agent)
+    done = world.run("launch", "demo", "-p", "hi", "--cwd", str(path))
+    told = done.returncode == 4 and "a sub-agent of" in done.stderr
+    world.says("launch into it: refused", f"exit {done.returncode}: {done.stderr.strip()}", told, done.stderr)
 
 
 @case("worktree-lives")

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.support.launch_home import LONG
 from tests.support.worktree_home import Worktrees, worktrees_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 pytestmark = pytest.mark.linux
@@ -188,6 +188,96 @@ def test_a_checkout_that_stops_is_taken_back(home: Worktrees, monkeypatch: pytes
     with pytest.raises(git.GitFailed, match="no space left; nothing was changed"):
         accept.accept("g", "a", str(home.repository), None, home.env)
     assert facts(home) == before
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], *, fails: bool) -> None:
+    """Do something right before git's checkout, which then fails, or runs as it does."""
+    real = merging.done
+
+    def broken(cwd: str, *words: str, env: Mapping[str, str], more: Mapping[str, str] | None = None) -> str:
+        if "read-tree" in words:
+            act()
+            if fails:
+                raise git.GitFailed("no space left")
+        return real(cwd, *words, env=env, more=more)
+
+    monkeypatch.setattr(merging, "done", broken)
+
+
+def test_nothing_behind_a_link_is_taken_back(home: Worktrees, tmp_path: Path) -> None:
+    """The slot has put a folder in the place of a link; git cannot begin, so the link is still there."""
+    (shared := tmp_path / "shared").mkdir()
+    (shared / "settings").write_text("copy\n")
+    (home.repository / "conf").symlink_to(shared)
+    home.git(home.repository, "add", "conf")
+    home.git(home.repository, "commit", "-qm", "link")
+    home.ended("[[bash:rm conf; mkdir conf; echo copy > conf/settings; git add -A; git commit -qm work]]", "a")
+    lock = home.repository / ".git" / "index.lock"
+    lock.touch()
+    done = home.agentctl("accept", "g", "a")
+    lock.unlink()
+    assert done.returncode == 1 and "nothing was changed" in done.stderr, done.stderr
+    assert (shared / "settings").read_text() == "copy\n" and (home.repository / "conf").is_symlink()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_a_person_saves_meanwhile_is_not_taken_back(
+    home: Worktrees, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    home.ended(NEW, "a")
+
+    def save() -> None:
+        (home.repository / "a").write_text("my only copy\n")
+        (home.repository / "notes").write_text("mine, too\n")
+
+    breaking(monkeypatch, save, fails=fails)
+    with pytest.raises(git.GitFailed, match="a, notes changed meanwhile, and stays as it is now; the files or the"):
+        accept.accept("g", "a", str(home.repository), None, home.env)
+    assert (home.repository / "a").read_text() == "my only copy\n"
+    assert (home.repository / "notes").read_text() == "mine, too\n"
+
+
+def test_an_ignored_file_that_a_person_makes_meanwhile(home: Worktrees, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git overwrites what it is told to ignore."""
+    home.ended(NEW, "a")
+    (home.repository / ".git" / "info" / "exclude").write_text("notes\n")
+    real = merging.refuse_overwriting
+
+    def then_made(*all: Any) -> None:
+        real(*all)
+        (home.repository / "notes").write_text("my only copy\n")
+
+    monkeypatch.setattr(merging, "refuse_overwriting", then_made)
+    with pytest.raises(Refused, match="has notes, which git does not track"):
+        accept.accept("g", "a", str(home.repository), None, home.env)
+    assert (home.repository / "notes").read_text() == "my only copy\n"
+
+
+def test_a_half_made_folder_in_the_place_of_a_link_is_taken_back(
+    home: Worktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home.repository / "conf").symlink_to("nowhere")
+    (home.repository / "d").mkdir()
+    (home.repository / "d" / "x").write_text("x\n")
+    home.git(home.repository, "add", "conf", "d")
+    home.git(home.repository, "commit", "-qm", "link")
+    script = "rm -r conf d; mkdir -p conf/deep; echo copy > conf/deep/settings; ln -s to d; git add -A"
+    home.ended(f"[[bash:{script}; git commit -qm work]]", "a")
+    before = facts(home)
+
+    def half() -> None:
+        (home.repository / "conf").unlink()
+        (home.repository / "conf" / "deep").mkdir(parents=True)
+        (home.repository / "conf" / "deep" / "settings").write_text("co")
+        (home.repository / "d" / "x").unlink()
+        (home.repository / "d").rmdir()
+        (home.repository / "d").symlink_to("to")
+
+    breaking(monkeypatch, half, fails=True)
+    with pytest.raises(git.GitFailed, match="no space left; nothing was changed"):
+        accept.accept("g", "a", str(home.repository), None, home.env)
+    assert facts(home) == before and (home.repository / "conf").is_symlink()
+    assert (home.repository / "d" / "x").read_text() == "x\n"
 
 
 def test_a_branch_that_cannot_be_moved(home: Worktrees) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -250,6 +253,34 @@ def test_a_tool_of_a_session_that_is_elsewhere(home: Worktrees) -> None:
     assert home.session(id)["status"] == "running"
 
 
+@pytest.mark.parametrize("how", ["open", "program", "map"])
+def test_somebodys_process_that_stands_elsewhere(home: Worktrees, how: str) -> None:
+    """What it writes from then on would be lost."""
+    home.ended("[[text:x]]")
+    tool = home.path() / "sub" / "tool"
+    if how == "program":
+        shutil.copy("/bin/sleep", tool)
+        home.git(home.path(), "add", "sub/tool")
+        home.git(home.path(), "commit", "-qm", "tool")
+    held = "sub/tool" if how == "program" else "sub/b"
+    code = f"import mmap, sys, time; file = open({str(home.path() / 'sub' / 'b')!r}, 'r+b'); "
+    code += "all = mmap.mmap(file.fileno(), 0); file.close(); " if how == "map" else ""
+    argv = (
+        [str(tool), "300"]
+        if how == "program"
+        else [sys.executable, "-c", f"{code}print(1, flush=True); time.sleep(300)"]
+    )
+    child = subprocess.Popen(argv, cwd="/", stdout=subprocess.PIPE)
+    try:
+        assert how == "program" or (child.stdout is not None and child.stdout.readline() == b"1\n")
+        refused(home, f"pid {child.pid} (", "g")
+        assert f"uses {held} in it; end it first, or --force" in home.clean("g").stderr
+        assert home.clean("g", "--force").returncode == 0
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_somebodys_process(home: Worktrees) -> None:
     home.ended("[[text:x]]")
     child = subprocess.Popen(["sleep", "300"], cwd=home.path() / "sub")
@@ -457,3 +488,20 @@ def test_all_that_are_merged(home: Worktrees) -> None:
     assert "repo-g-dirty: 1 change (new)" in done.stderr
     assert "agentctl stop" in done.stderr
     assert "repo-g-own" not in done.stderr
+
+
+def test_worktrees_that_a_person_made_are_for_people(home: Worktrees) -> None:
+    """One at a path that a launch once had, and one on a branch with a name as launches have."""
+    home.ended("[[text:x]]")
+    assert home.clean("g", "--delete-branch").returncode == 0
+    commondir_is_newer_than_the_launch = 1.2
+    time.sleep(commondir_is_newer_than_the_launch)
+    home.git(home.repository, "worktree", "add", "-q", "-b", "mine", str(home.path()))
+    home.git(home.repository, "worktree", "add", "-q", "-b", "try/exp", str(home.folder / "exp"))
+    done = home.clean("--merged", "--delete-branch")
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    again = home.clean("g", "--delete-branch")
+    assert again.returncode == 3 and "none of its worktrees is there any more" in again.stderr
+    assert home.agentctl("accept", "g", "a").returncode == 3
+    assert sorted(home.linked()) == ["exp", "repo-g-a"]
+    assert home.git.branches(home.repository) == ["main", "mine", "try/exp"]

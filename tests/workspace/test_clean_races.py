@@ -92,13 +92,13 @@ def test_a_launch_into_it_that_nobody_can_see_yet(home: Worktrees, where: str) -
 
 
 def test_a_new_worktree_whose_agent_is_not_there_yet(home: Worktrees) -> None:
-    """Clean, at its base, and nobody in it: --merged would take it."""
+    """Clean, at its base, and nobody in it: whoever names it would remove it."""
     then = f"sys.argv[1:] = words\nexec({LAUNCH!r})\n"
     launch = halted(home, start.start, then, str(home.repository), "g", "a", LONG)
     assert home.path().is_dir()
-    clean = home.start("worktree", "clean", "--merged", "--delete-branch")
+    clean = home.start("worktree", "clean", str(home.path()), "--delete-branch")
     (launched, id, err), (cleaned, out, said) = let_go(home, launch, clean)
-    assert (launched, cleaned, out) == (0, 0, ""), err
+    assert (launched, cleaned, out) == (0, 4, ""), err
     assert "agentctl stop" in said
     assert home.session(id.strip())["status"] == "running"
 

@@ -17,7 +17,7 @@ from agentctl.query.cases import homes_of, may_be_on, may_be_on_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from agentctl.kernel.processes import Processes
     from agentctl.model import Claim, Details, Launch, Process, Session
@@ -84,9 +84,11 @@ class Targets(Value):
 # What is meant
 
 
-def targets_of(session: Session, world: World, ground: Ground, *, force: bool) -> Targets:
-    """Return the processes to end for a session. Raises Refused if the identity of one is not proved, or if it must not
-    be ended."""
+def targets_of(
+    session: Session, world: World, ground: Ground, *, force: bool, only: Collection[ProcessKey] | None = None
+) -> Targets:
+    """Return the processes to end for a session; with `only`, those of them that are among these. Raises Refused if the
+    identity of one is not proved, or if it must not be ended."""
     short = f"session {session.id}"
     if session.process == GONE:
         refuse_if_held(session, world)
@@ -99,7 +101,9 @@ def targets_of(session: Session, world: World, ground: Ground, *, force: bool) -
     if session.process != ALIVE:
         doubt = session.reason or "its state is not known"
         raise Refused(f"{short}: {doubt}; nothing is signalled; `agentctl why {session.id}` shows what is known")
-    keys = keys_of(session)
+    keys, wrappers = (
+        tuple(key for key in keys_of(session, role) if only is None or key in only) for role in (AGENT, WRAPPER)
+    )
     if not keys:
         raise Refused(f"{short}: it lives, but its process cannot be named; `agentctl why {session.id}` shows more")
     for key in keys:
@@ -107,7 +111,7 @@ def targets_of(session: Session, world: World, ground: Ground, *, force: bool) -
         if not force:
             refuse_unproved(key, session, world, ground)
     resident = next((why for key in keys if (why := resident_of(key, session, world, ground))), None)
-    return Targets(keys, keys_of(session, WRAPPER), resident)
+    return Targets(keys, wrappers, resident)
 
 
 def keys_of(session: Session, role: str = AGENT) -> tuple[ProcessKey, ...]:
@@ -372,10 +376,11 @@ def left_as(row: Process, why: str, what: str, agent: str | None = None, id: str
 
 
 def left_as_ours(row: Process, argv: tuple[str, ...], ground: Ground) -> Left | None:
-    """Leave the runner of a launch, and agentctl's own daemon."""
-    launch = ground.runners.get(row.key) or runner_in(argv)
-    if launch is not None:
+    """Leave the runner of a launch, and agentctl's own daemon. Arguments do not prove whose runner it is."""
+    if (launch := ground.runners.get(row.key)) is not None:
         return left_as(row, LAUNCH, f"the runner of launch {launch}", id=launch)
+    if (named := runner_in(argv)) is not None:
+        return left_as(row, OURS, f"by its arguments the runner of launch {named}, in another AGENTCTL_HOME")
     return left_as(row, OURS, "agentctl's own daemon") if command_of_ours(argv) == "daemon" else None
 
 

@@ -26,10 +26,11 @@ from agentctl.model import (
     Value,
 )
 from agentctl.query.attribution import child_of, may_live, why_unseen
-from agentctl.query.resolve import group_in, id_of, launch_named, unread_launches
+from agentctl.query.resolve import group_in, launch_named, unread_launches
 from agentctl.query.sessions import Look, Scope, examine, not_found, settled_look, unread_words
 from agentctl.stop.above import why_launch_is_above, why_session_is_above
 from agentctl.stop.ground import around, ground_of, look_past_a_wrapper
+from agentctl.stop.of_launch import goes_on_elsewhere, is_on, meant_by, processes_of, sessions_of, who_else
 from agentctl.stop.own_command import run_command
 from agentctl.stop.plan import (
     INNER,
@@ -91,10 +92,12 @@ class Outcome(Value):
 
 
 class Asked(Value):
-    """What to stop: as a person typed it; or, with its agent, a session by its whole id."""
+    """What to stop: as a person typed it; or, with its agent, a session by its whole id, and only as far as it is of
+    this launch."""
 
     text: str
     agent: str | None = None
+    launch: str | None = None
 
 
 def stop(
@@ -107,7 +110,10 @@ def stop(
     is called with what a person should know before a process ends."""
     one = Asked(asked) if isinstance(asked, str) else asked
     work = Stop(options, dict(os.environ if env is None else env), tell)
-    return work.named(one.text) if one.agent is None else work.session((one.agent, one.text))
+    if one.agent is None:
+        return work.named(one.text)
+    launch = launch_named(one.launch, work._env) if one.launch is not None else None
+    return work.session((one.agent, one.text), of=launch)
 
 
 def members(group: str, tell: Callable[[str], None], env: Mapping[str, str] | None = None) -> list[Asked]:
@@ -123,7 +129,7 @@ def members(group: str, tell: Callable[[str], None], env: Mapping[str, str] | No
     starting = meant._replace(sessions=tuple(alive)).without_session()
     table = look.world.processes
     running = [one for one in starting if child_of(one, table) is not None or why_unseen(one, table) is not None]
-    return [*(Asked(one.id, one.agent) for one in alive), *(Asked(one.id) for one in running)]
+    return [*(Asked(one.id, one.agent, one.launch_id) for one in alive), *(Asked(one.id) for one in running)]
 
 
 class Stop:
@@ -160,7 +166,7 @@ class Stop:
         sessions = sessions_of(launch, look)
         if sessions:
             own = frozenset(this.agents) if this is not None else frozenset()
-            return [outcome for name in sessions for outcome in self.session(name, own)]
+            return [outcome for name in sessions for outcome in self.session(name, own, of=launch)]
         if this is None:
             raise Refused(f"launch {launch.id}: it is not to be seen among the launches; ask again")
         return self._launch_without_session(this, look.world)
@@ -181,8 +187,9 @@ class Stop:
             return [Outcome(None, launch.agent, OVER, launch.id, said=how_it_ended(launch, self._env))]
         outcome = self._by_signals(targets, dict.fromkeys(targets.keys, Way().signals), launch, world)
         outcome = outcome._replace(agent=launch.agent, launch_id=launch.id)
-        again = settled_look(Scope(), self._env).answer.sessions
-        if held := [one for one in again if one.launch_id == launch.id and one.process == ALIVE]:
+        again = settled_look(Scope(), self._env)
+        own = processes_of(this.launch, again.world)
+        if held := [one for one in again.answer.sessions if one.launch_id == launch.id and is_on(one, own)]:
             said = f"pid {held[0].pid} is on session {held[0].id} now: agentctl stop {held[0].id}"
             outcome = outcome._replace(outcome=NOT_STOPPED, said=said, exit_code=1)
         elif targets.over and outcome.outcome == STOPPED and not outcome.ended:
@@ -192,10 +199,16 @@ class Stop:
     # A session
 
     def session(
-        self, name: Name, meant: frozenset[ProcessKey] = frozenset(), *, look: Look | None = None
+        self,
+        name: Name,
+        meant: frozenset[ProcessKey] = frozenset(),
+        *,
+        look: Look | None = None,
+        of: Launch | ProcessKey | None = None,
     ) -> list[Outcome]:
         """Stop a session. `meant`: processes that were asked for themselves, as those of a launch are: that they are on
-        this session need not be proved. `look`: a look at it, if there was one just now."""
+        this session need not be proved. `look`: a look at it, if there was one just now. `of`: a launch, or a process:
+        then only what is of it is meant, and not who else is on the session."""
         if name in self._done:
             return []
         self._done.add(name)
@@ -203,9 +216,12 @@ class Stop:
         keys = frozenset(keys_of(session))
         if session.process != GONE and (why := why_session_is_above(name, session.launch_id, keys, self._lineage)):
             raise Refused(f"session {session.id}: {why}")
-        force = self._options.force or (bool(keys) and keys <= meant)
+        only = meant_by(of, session, world)
+        if (others := who_else(session, of, only)) is not None:
+            return [outcome_of(session, OVER, said=others)]
+        force = self._options.force or (bool(keys) and keys & only <= meant)
         ground = ground_of(world, (*keys, *keys_of(session, WRAPPER)))
-        targets = targets_of(session, world, ground, force=force)
+        targets = targets_of(session, world, ground, force=force, only=only)
         if targets.over:
             return [outcome_of(session, OVER, said=session.reason)]
         if targets.supervised:
@@ -220,13 +236,9 @@ class Stop:
             return [self._interrupt(session, targets, next(iter(ways.values())), world)]
         if (others := may_show_others(session, targets.keys, world)) is not None:
             self._tell(f"session {session.id}: {others}; it ends now")
-        launch = launch_of(session, world)
-        if command is not None:
-            outcome = self._by_command(targets, command, launch, world)
-        else:
-            outcome = self._by_signals(targets, {key: way.signals for key, way in ways.items()}, launch, world)
+        outcome = self._by_ways(targets, ways, command, launch_of(session, world), world)
         outcome = outcome._replace(id=session.id, agent=session.agent, launch_id=session.launch_id)
-        outcome = self._prove(outcome, name)
+        outcome = self._prove(outcome, name, keys - frozenset(targets.keys))
         return [outcome, *self._inner(outcome)]
 
     def _examine(self, name: Name, look: Look | None) -> tuple[Session, World]:
@@ -249,6 +261,18 @@ class Stop:
             raise Refused(f"session {session.id}: pid {key.pid} is not in the process table; ask again")
         details = world.processes.details(process) or Details()
         return load_control(session.agent).way_to_stop(Held(session, process, details, self._env))
+
+    def _by_ways(
+        self,
+        targets: Targets,
+        ways: Mapping[ProcessKey, Way],
+        command: tuple[str, ...] | None,
+        launch: Launch | None,
+        world: World,
+    ) -> Outcome:
+        if command is not None:
+            return self._by_command(targets, command, launch, world)
+        return self._by_signals(targets, {key: way.signals for key, way in ways.items()}, launch, world)
 
     def _by_signals(
         self,
@@ -341,8 +365,8 @@ class Stop:
 
     # Proving
 
-    def _prove(self, outcome: Outcome, name: Name) -> Outcome:
-        """Add what the judge says now, from a new look at everything."""
+    def _prove(self, outcome: Outcome, name: Name, spared: frozenset[ProcessKey] = frozenset()) -> Outcome:
+        """Add what the judge says now, from a new look at everything. `spared`: who was on it, and not meant."""
         living = [one for one in outcome.living if one.part != "tool"]
         now, missing = self._judge_until(name, settled, 0.0 if living else PROOF_PATIENCE)
         said = outcome.said
@@ -356,6 +380,8 @@ class Stop:
             return outcome._replace(outcome=STOPPED, said=said)
         if now is not None and now.process == ALIVE and not living:
             said = f"pid {now.pid} is on it now: it was taken up again"
+            if is_on(now, spared):
+                said = f"it goes on in pid {now.pid}, which was not meant: agentctl stop {now.id}"
         elif now is not None and not over and not living:
             said = f"its process has ended, but {now.reason or 'its state is not known'}"
         return outcome._replace(outcome=NOT_STOPPED, said=said, exit_code=1)
@@ -396,7 +422,7 @@ class Stop:
         return self.launch(launch)
 
     def _inner_session(self, left: Left, id: str) -> list[Outcome]:
-        return self.session((left.agent or "", id))
+        return self.session((left.agent or "", id), of=left.key)
 
 
 # Looking
@@ -418,31 +444,6 @@ def why_missing(look: Look, agent: str) -> str:
     """Return why a look shows nothing of a session: "could not look" is not "nothing there"."""
     unread = unread_in(look, agent)
     return f"its store could not be read{unread}" if unread else NOTHING_KEPT
-
-
-def goes_on_elsewhere(launch: Launch, look: Look) -> str | None:
-    """Return where the session of a launch goes on although nothing of the launch lives; None if it does not."""
-    if may_live(look.world, launch.agent, launch.child, launch.runner):
-        return None
-    live = (one for one in look.answer.sessions if one.agent == launch.agent and one.process == ALIVE)
-    first = id_of(launch)
-    session = next(
-        (one for one in live if one.parent is None and (one.launch_id == launch.id or one.id == first)), None
-    )
-    if session is None:
-        return None
-    another = session.launch_id not in (None, launch.id)
-    where = f"in launch {session.launch_id}" if another else "in a process that it did not start"
-    return f"its session {session.id} goes on {where}: agentctl stop {session.id}"
-
-
-def sessions_of(launch: Launch, look: Look) -> list[Name]:
-    """Return the sessions to stop for a launch: those that live; once its process has ended, all that are known."""
-    mine = [one for one in look.answer.sessions if one.launch_id == launch.id and one.parent is None]
-    alive = [one for one in mine if one.process == ALIVE]
-    if not alive and child_of(launch, look.world.processes) is not None:
-        return []
-    return [(one.agent, one.id) for one in alive or mine]
 
 
 # What came of it

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from agentctl.errors import AgentctlError, NotFound, Refused
 from agentctl.files.bounded import real_path
-from agentctl.kernel import places
+from agentctl.kernel import open_files, places
 from agentctl.launches import hooks, records
 from agentctl.model import ALIVE, UNKNOWN, Value
 from agentctl.workspace import git, inspect, locks, occupancy, presence, worktree
@@ -159,24 +159,27 @@ def standing_in(
 ) -> Iterable[Objection]:
     """Yield an objection for each process that has its directory in this folder: tools of agents, and anybody's."""
     for process in processes.living():
-        if process.pid == os.getpid() or not stands_in(folder, process, processes):
+        if process.pid == os.getpid() or (how := how_in(folder, process, processes)) is None:
             continue
         line = processes.ancestors(process.pid)
         of_agent = any(str(key) in agents or key.pid in pids for key in line)
         if of_agent and named_already:
             continue
         whose = ", of a live session," if of_agent else ""
-        why = f"pid {process.pid} ({process.comm}){whose} is in it"
+        why = f"pid {process.pid} ({process.comm}){whose} {how}"
         yield Objection(why, "end it first" if of_agent else "end it first, or --force", firm=of_agent)
 
 
-def stands_in(folder: Folder, process: Process, processes: Processes) -> bool:
-    """Return whether a process is in this folder: by the directory that it is in, or by the path of one that was
-    removed."""
+def how_in(folder: Folder, process: Process, processes: Processes) -> str | None:
+    """Return how a process is in this folder: by the directory that it is in, by the path of one that was removed, or
+    by a file that it uses; None if it is not."""
     if processes.directory(process) in folder.directories:
-        return True
+        return "is in it"
     details = processes.details(process)
-    return details is not None and inside(details.cwd, folder.path)
+    if details is not None and inside(details.cwd, folder.path):
+        return "is in it"
+    used = next((path for path in open_files.used_by(process.pid) if inside(path, folder.path)), None)
+    return f"uses {os.path.relpath(used, folder.path)} in it" if used is not None else None
 
 
 def locked_by(
@@ -267,15 +270,15 @@ def lost_commits(tree: Tree, head: str) -> Iterator[tuple[str, str]]:
 
 
 def is_over(tree: Tree, launched: Sequence[Launch]) -> bool:
-    """For --merged: made for a launch, as far as that can still be told, and nothing of it is only here. People's own
-    worktrees are for people."""
-    of_launch = (tree.branch or "").startswith(TRIES) or launch_of(tree, launched) is not None
-    return of_launch and not tree.main and tree.own == 0
+    """For --merged: made for a launch, by its record, and nothing of it is only here. People's own worktrees are for
+    people, whatever their branches are called."""
+    return launch_of(tree, launched) is not None and not tree.main and tree.own == 0
 
 
 def launch_of(tree: Tree, launched: Sequence[Launch]) -> Launch | None:
     """The newest one that it was made for."""
-    mine = (one for one in launched if one.worktree is not None and real_path(one.worktree) == tree.real)
+    at = (one for one in launched if one.worktree is not None and real_path(one.worktree) == tree.real)
+    mine = (one for one in at if inspect.was_there_for(one, tree.made_at))
     return max(mine, key=lambda one: one.created_at, default=None)
 
 
@@ -292,7 +295,7 @@ def find(word: str, cwd: str, launched: Sequence[Launch], env: Mapping[str, str]
     by_branch = [place for branch, place in branches if branch == word]
     by_group = [place for branch, place in branches if branch.startswith(f"{TRIES}{word}/")]
     for launch in members:
-        by_group += trees_at(launch.worktree or "", launch.repository, env)
+        by_group += given_to(launch, env)
     meanings = [trees for trees in map(unique, (by_path, by_branch, by_group)) if trees]
     if not meanings:
         raise not_found(word, path, has_members=bool(members))
@@ -344,6 +347,17 @@ def trees_at(path: str, common: str | None, env: Mapping[str, str]) -> list[Foun
     real = os.path.realpath(path)
     listed = worktree.listing(common, env, git.HERE)
     return [(common, one.path) for one in listed if os.path.realpath(one.path) == real]
+
+
+def given_to(launch: Launch, env: Mapping[str, str]) -> list[Found]:
+    """Return the worktree that a launch was given, if it is still there, and not another one at its path."""
+    found = trees_at(launch.worktree or "", launch.repository, env)
+    admin = [worktree.admin_folder(*one) for one in found]
+    return [
+        one
+        for one, own in zip(found, admin, strict=True)
+        if own is not None and inspect.was_there_for(launch, inspect.made_at(own))
+    ]
 
 
 # Removing

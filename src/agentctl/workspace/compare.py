@@ -222,7 +222,7 @@ def find_place(launch: Launch, env: Mapping[str, str]) -> tuple[Place | None, st
         return None, "it was launched without a worktree of its own"
     if not os.path.isdir(launch.repository):
         return None, f"{launch.repository}: the repository is gone"
-    there = os.path.isdir(launch.worktree) and clean.trees_at(launch.worktree, launch.repository, env)
+    there = os.path.isdir(launch.worktree) and clean.given_to(launch, env)
     if there:
         if (why := worktree.why_foreign(launch.repository, launch.worktree)) is not None:
             raise git.GitFailed(why)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
+    from agentctl.model import Launch
     from agentctl.workspace.worktree import Listed
 
     Item = TypeVar("Item")
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]  # how many are done, of how many
 
 AT_ONCE = 4  # of git's own processes
+CLOCKS = 1.0  # seconds between the clock of a file system and ours
 
 
 class Tree(Value):
@@ -118,6 +120,12 @@ def made_at(admin: str) -> float | None:
         return os.stat(os.path.join(admin, "commondir")).st_mtime
     except OSError:
         return None
+
+
+def was_there_for(launch: Launch, made_at: float | None) -> bool:
+    """Return whether a worktree at the path of a launch is the one that the launch was given: git had made it before
+    the launch was recorded. A person may have made another one there since."""
+    return made_at is not None and made_at <= launch.created_at + CLOCKS
 
 
 def with_contents(tree: Tree, env: Mapping[str, str], *, fully: bool) -> Tree:

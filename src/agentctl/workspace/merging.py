@@ -11,15 +11,15 @@ import os
 
 from agentctl.errors import Refused
 from agentctl.model import Value
-from agentctl.workspace import contents, git, scratch_index, unsaved
+from agentctl.workspace import contents, git, scratch_index, undo, unsaved
 from agentctl.workspace.commits import HEADS
+from agentctl.workspace.undo import NOTHING
 from agentctl.workspace.unsaved import GITLINK, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-NOTHING = "000000"  # the mode of a file that is not there
 CONFLICTS = 1  # git's exit code for them
 USAGE = 129
 # As if nothing was set. Drivers that .gitattributes names for single files are the repository's own.
@@ -109,7 +109,7 @@ def refuse_overwriting(top: str, changes: Sequence[Change], env: Mapping[str, st
     """Raise Refused if the worktree has anything in these places that git does not have. Raises GitFailed and OSError:
     then it cannot be told."""
     paths = {one.path for one in changes}
-    occupied = sorted({place for one in changes if one.was == NOTHING for place in taken(top, one.path, paths)})
+    occupied = occupied_in(top, changes)
     unseen = [
         name for letter, _, name in contents.entries_of(top, env) if letter == contents.SKIPPED or letter.islower()
     ]
@@ -118,10 +118,25 @@ def refuse_overwriting(top: str, changes: Sequence[Change], env: Mapping[str, st
     if changed:
         raise Refused(f"{top} has uncommitted changes in {named(changed)}; commit or stash them, and try again")
     if occupied:
-        raise Refused(f"{top} has {named(occupied)}, which git does not track; move that away, and try again")
+        raise Refused(in_the_way(top, occupied))
     if flagged:
         way = "git update-index --no-assume-unchanged --no-skip-worktree"
         raise Refused(f"{top}: git was told not to look at {named(flagged)}; undo that ({way}), and try again")
+
+
+def occupied_in(top: str, changes: Sequence[Change]) -> list[str]:
+    paths = {one.path for one in changes}
+    return sorted({place for one in changes if one.was == NOTHING for place in taken(top, one.path, paths)})
+
+
+def refuse_occupied(top: str, changes: Sequence[Change]) -> None:
+    """Raise Refused if a place in which a file comes is taken."""
+    if occupied := occupied_in(top, changes):
+        raise Refused(in_the_way(top, occupied))
+
+
+def in_the_way(top: str, occupied: Sequence[str]) -> str:
+    return f"{top} has {named(occupied)}, which git does not track; move that away, and try again"
 
 
 def taken(top: str, path: str, paths: set[str]) -> Iterable[str]:
@@ -190,11 +205,11 @@ def move_branch(worktree: str, commit: str, old: str, why: str, env: Mapping[str
 def bring(top: str, old: str, new: str, why: str, changes: Sequence[Change], env: Mapping[str, str]) -> None:
     """Bring a commit into a worktree and its branch, or take all of it back. Raises GitFailed."""
     words = (*NO_HOOKS, "read-tree", "-m", "-u", "--no-recurse-submodules")
+    refuse_occupied(top, changes)  # again: git would overwrite what it is told to ignore
     try:
         done(top, *words, old, new, env=env)
-    except git.GitFailed:
-        put_back(top, changes, env)
-        raise
+    except git.GitFailed as error:
+        raise put_back(top, changes, error, env) from error
     try:
         git.answer(top, "update-ref", "-m", why, "HEAD", new, old, env=env)
     except git.GitFailed:
@@ -202,20 +217,15 @@ def bring(top: str, old: str, new: str, why: str, changes: Sequence[Change], env
         raise
 
 
-def put_back(top: str, changes: Sequence[Change], env: Mapping[str, str]) -> None:
-    """Undo what a checkout that stopped has written. Nothing else was in these places: that was looked at before, and
-    git writes its index last."""
-    for one in changes:
-        full = os.path.join(top, one.path)
-        if one.was == NOTHING and one.mode != GITLINK and os.path.lexists(full) and not is_folder(full):
-            os.unlink(full)
-    given = os.fsencode("".join(f"{one.path}\0" for one in changes if one.was not in (NOTHING, GITLINK)))
-    words = ("checkout-index", "--force", "--quiet", "-z", "--stdin")
-    git.run(top, git.THIS_TREE, *words, env=env, patience=git.CHECKOUT_PATIENCE, input=given)
-
-
-def is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
+def put_back(top: str, changes: Sequence[Change], failed: git.GitFailed, env: Mapping[str, str]) -> git.GitFailed:
+    """Undo what a checkout that stopped has written. Return why it stopped, and what could not be undone."""
+    try:
+        left = undo.take_back(top, changes, env)
+    except (git.GitFailed, OSError) as error:
+        return git.GitFailed(f"{failed}; what it has written could not be taken back: {error}")
+    if left:
+        return git.GitFailed(f"{failed}; {named(left)} changed meanwhile, and stays as it is now")
+    return failed
 
 
 def done(cwd: str, *words: str, env: Mapping[str, str], more: Mapping[str, str] | None = None) -> str:

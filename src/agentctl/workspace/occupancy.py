@@ -220,6 +220,8 @@ def of_launch(launch: Launch) -> Holder:
 def of_session(session: Session, alive: Container[str | None] = ()) -> Holder | None:
     """Return what a session holds. `alive`: the launches whose own process lives. A session that was launched once, and
     that a person has resumed by hand, is no longer called launched."""
+    if session.parent is not None:
+        return of_sub_agent(session)
     perhaps = session.process == UNKNOWN and session.rule in PERHAPS
     unseen = session.process == UNKNOWN and session.rule in OUT_OF_SIGHT and session.turn in (WORKING, WAITING)
     if not (session.process == ALIVE or perhaps or unseen):
@@ -240,6 +242,25 @@ def of_session(session: Session, alive: Container[str | None] = ()) -> Holder | 
         keys=tuple(key for key in keys if isinstance(key, str)),
         sure=not unseen and session.rule != STRANGER,
         pids=pids_of(session),
+    )
+
+
+def of_sub_agent(session: Session) -> Holder | None:
+    """Return what a sub-agent in mid-turn holds: only the directory that its own record names. Its process, which is
+    that of its parent, may be in another one."""
+    if session.turn not in (WORKING, WAITING) or session.process not in (ALIVE, UNKNOWN) or session.cwd is None:
+        return None
+    return Holder(
+        directory=session.cwd,
+        who=session.id,
+        agent=session.agent,
+        why=f"is {session.status}, a sub-agent of {session.parent}",
+        blocks=True,
+        works=True,
+        since=session.started_at,
+        launch_id=session.launch_id,
+        keys=tuple(key for key in (session.process_key,) if key is not None),
+        sure=session.process == ALIVE,
     )
 
 

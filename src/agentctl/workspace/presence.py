@@ -39,7 +39,7 @@ class Presence(Value):
 
 
 def look_around(env: Mapping[str, str]) -> Presence:
-    look = settled_look(Scope(), env)
+    look = settled_look(Scope(children=True), env)  # a sub-agent may work in a worktree of its own
     table = look.world.processes
     launches = occupancy.launches_that_live([ours.launch for ours in look.world.launches], table)
     return Presence(look, tuple(launches), occupancy.Where(table, look.world.claims))
