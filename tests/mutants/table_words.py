@@ -160,4 +160,29 @@ WORDS = (
         "closed-process/closed_older_codex",
         ("agents/codex/store.py", "            self._closed.add(process.key)", "            pass"),
     ),
+    mutant(
+        "disk-not-mounted",
+        "a store that had sessions on another disk, and has none here, is a problem",
+        '"no sessions", `--strict` 0, while the disk is not mounted',
+        "store-missing/not_mounted",
+        ("query/reading.py", "    if is_on_another_disk(reading) and", "    if False and"),
+    ),
+    mutant(
+        "disk-not-mounted-above",
+        "a store that had sessions on another disk, and is not there, is a problem",
+        '"no sessions", `--strict` 0, while the disk is not mounted',
+        "store-missing/not_mounted",
+        (
+            "query/reading.py",
+            "if reading.noted is not None and roots.device_above(root)",
+            "if False and roots.device_above(root)",
+        ),
+    ),
+    mutant(
+        "renamed-for-a-while",
+        "a remembered store whose folder is here under another name is not gone",
+        "a store that was renamed for a moment is a problem for ever",
+        "store-missing/renamed_for_a_while",
+        ("query/sessions.py", "without_copies(with_new_names(opened))", "without_copies(opened)"),
+    ),
 )

@@ -264,3 +264,53 @@ def closed_older_codex(world: World) -> None:
     world.look()
     world.check("the older one, killed", older.id, "stopped", process="gone", inferred=False)
     world.expects_problems = True
+
+
+@case("store-missing")
+def not_mounted(world: World) -> None:
+    """the disk with a store that was shown before is not mounted now: the folder below it is empty, or not there"""
+    plain, below = world.root(Claude), world.root(OpenCode)
+    for folder in (plain, below.parent):
+        folder.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+    agents = {Claude: Claude.spawn(world).finished(), OpenCode: OpenCode.spawn(world).finished()}
+    for agent in agents.values():
+        agent.leave()
+    world.look()
+    for agent in agents.values():
+        world.check("while it is mounted", agent.id, "done", process="gone")
+    written = [os.stat(path).st_mtime_ns for path in world.folder.rglob("folders.json")]
+    world.look()
+    again = [os.stat(path).st_mtime_ns for path in world.folder.rglob("folders.json")]
+    world.says("what is known is not written again", f"{len(again)} lists", written == again and len(again) == 1)
+    for folder in (plain, below.parent):
+        subprocess.run(["umount", "-l", folder], check=True)
+    world.look()
+    world.check_problem("an empty folder in its place", plain)
+    world.check_problem("no folder in its place", below)
+    check_doubt(world, "both", "list")
+    for root in (plain, below):
+        world.run("agents", "forget", str(root))
+    world.look()
+    told = world.run("list", "-a", "--since", "all", "--strict")
+    world.says("once they are forgotten, nothing is missing", f"exit {told.returncode}", told.returncode == 0)
+    world.expects_problems = False
+
+
+@case("store-missing")
+def renamed_for_a_while(world: World) -> None:
+    """a store is renamed under a live agent, seen so, and gets its name back: it is not gone"""
+    agent = Codex.spawn(world).mid_model()
+    aside = world.root(Codex).with_name("aside")
+    world.root(Codex).rename(aside)
+    world.look()
+    world.check("while it has another name", agent.id, "running", pid=agent)
+    aside.rename(world.root(Codex))
+    world.look()
+    world.check("with its own name again", agent.id, "running", pid=agent)
+    told = world.run("list", "-a", "--since", "all", "--strict")
+    world.says("no store is gone", f"exit {told.returncode}", told.returncode == 0, told.stderr)
+    shutil.rmtree(world.root(Codex))
+    agent.kill()
+    world.look()
+    world.check_problem("once its folder is gone under both names", aside)

@@ -9,7 +9,7 @@ from agentctl.agents.guard import despite_faults
 from agentctl.cli import output
 from agentctl.errors import AgentctlError, NotFound, UsageError
 from agentctl.files.bounded import Torn, read_json, text_or_none
-from agentctl.query import remembered, roots
+from agentctl.query import folders, remembered, roots
 from agentctl.query.sessions import count_stored
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def run_forget(args: Namespace) -> int:
         raise UsageError("which store? Give its path; `agentctl agents` shows the stores")
     (path,) = roots.absolute([os.path.expanduser(args.path)])
     try:
-        agents = remembered.forget(path, os.environ)
+        agents = list(dict.fromkeys([*remembered.forget(path, os.environ), *folders.forget(path, os.environ)]))
     except OSError as error:
         raise AgentctlError(f"{error.filename or path}: {error.strerror or error}; it is still remembered") from error
     if not agents:

@@ -17,7 +17,7 @@ from agentctl.query import roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from agentctl.agents.base import Agent
@@ -76,6 +76,7 @@ class Reading(Value):
     unread: str | None = None  # why it could not be read, or not to the end
     stalled: bool = False  # it did not answer in time
     ignored: tuple[str, ...] = ()  # paths below which a person accepts every gap
+    noted: tuple[int, int] | None = None  # which folder it was when it was seen with sessions: device and inode
     identity: tuple[int, int] | None = None  # of its folder: two paths may lead to one store
     elsewhere: tuple[str, ...] = ()  # what its files name as the store of its agent's processes
     incomplete: str | None = None  # why a missing process proves nothing here
@@ -141,12 +142,19 @@ def survey(
     stalled: Mapping[tuple[str, str], str],
     expected: Mapping[str, str] = {},
     ignored: tuple[str, ...] = (),
+    folders: Mapping[tuple[str, str], tuple[int, int]] = {},
 ) -> Readings:
     """Open every store and read what names processes. `stalled`: those that did not answer a moment ago, and why.
     `expected`: the roots that must be there, and what to say of one that is not. `ignored`: paths below which a person
-    accepts that something cannot be read."""
+    accepts that something cannot be read. `folders`: by (agent, root), which folder each was with sessions in it."""
     readings = [
-        Reading(agent, Unopened(root), expected=expected.get(root), ignored=ignored)
+        Reading(
+            agent,
+            Unopened(root),
+            expected=expected.get(root),
+            ignored=ignored,
+            noted=folders.get((agent.NAME, root)),
+        )
         for agent in agents
         for root in known.get(agent.NAME, ())
     ]
@@ -163,6 +171,8 @@ def open_store(reading: Reading) -> Iterator[Reading]:
         os.stat(root)
     except FileNotFoundError:
         check_absent(root)  # a link that leads nowhere: somebody has a store there, on a disk that is not mounted now
+        if reading.noted is not None and roots.device_above(root) not in (None, reading.noted[0]):
+            raise OSError(reading.expected or roots.away(root)) from None
         yield not_there(reading)
         return
     reading = reading._replace(identity=roots.identity(root))
@@ -178,7 +188,31 @@ def open_store(reading: Reading) -> Iterator[Reading]:
             raise
         yield not_there(reading)  # it was removed at this moment
         return
+    if is_on_another_disk(reading) and next(iter(store.recent(0.0)), None) is None:
+        raise OSError(roots.away(root))
     yield reading._replace(elsewhere=tuple(path for path in store.elsewhere if os.path.isabs(path)))
+
+
+def is_on_another_disk(reading: Reading) -> bool:
+    """Return whether a store was seen with sessions on another device. Its number may change when the machine boots, so
+    that alone says nothing."""
+    return reading.noted is not None and reading.identity is not None and reading.identity[0] != reading.noted[0]
+
+
+def with_new_names(readings: Iterable[Reading]) -> Readings:
+    """Return the readings, in which a store that is missing and whose very folder has another known name is absent: it
+    was renamed for a while, and is read under its name."""
+    readings = tuple(readings)
+    there = {(reading.agent.NAME, reading.identity) for reading in readings if reading.identity is not None}
+    return tuple(
+        reading._replace(absent=True, unread=None) if is_renamed(reading, there) else reading for reading in readings
+    )
+
+
+def is_renamed(reading: Reading, there: Container[tuple[str, tuple[int, int] | None]]) -> bool:
+    if reading.noted is None or reading.identity is not None or reading.unread != reading.expected:
+        return False
+    return reading.expected is not None and (reading.agent.NAME, reading.noted) in there
 
 
 def not_there(reading: Reading) -> Reading:

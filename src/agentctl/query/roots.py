@@ -11,7 +11,7 @@ from agentctl.fast.value import Value
 from agentctl.files.reader import is_below
 from agentctl.kernel.places import plain
 from agentctl.model import Problem
-from agentctl.query import remembered
+from agentctl.query import folders, remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Places(Value):
     expected: Mapping[str, str] = {}  # root -> why it is a problem if it is not there
     problems: tuple[Problem, ...] = ()
     ignored: tuple[str, ...] = ()  # what cannot be read below these paths is accepted
+    folders: Mapping[tuple[str, str], tuple[int, int]] = {}  # by (agent, root): which folder it was
 
 
 def places(agents: Iterable[Agent], env: Mapping[str, str]) -> Places:
@@ -51,7 +52,7 @@ def places(agents: Iterable[Agent], env: Mapping[str, str]) -> Places:
         reasons = {**{path: vanished(path) for path in seen}, **dict.fromkeys(written, MISSING)}
         expected |= {path: why for path, why in reasons.items() if path not in own}
     expected = {path: why for path, why in expected.items() if not is_below(path, ignored)}
-    return Places(roots, expected, (*wrong_in(settings), *memory.problems), ignored)
+    return Places(roots, expected, (*wrong_in(settings), *memory.problems), ignored, folders.read(env))
 
 
 def wrong_in(settings: config.Config) -> Iterator[Problem]:
@@ -71,6 +72,25 @@ def absolute(paths: Iterable[str]) -> list[str]:
 
 def vanished(path: str) -> str:
     return f"an agent kept its store here, and it is gone; mount it again, or `agentctl agents forget {path}`"
+
+
+def away(path: str) -> str:
+    return (
+        "sessions were seen here on another disk, and here are none: is it mounted? If they are gone for good, "
+        f"`agentctl agents forget {path}`"
+    )
+
+
+def device_above(path: str) -> int | None:
+    """Return the device of the nearest folder above a path that is there; None if that cannot be told."""
+    while (above := os.path.dirname(path)) != path:
+        try:
+            return os.stat(above).st_dev
+        except FileNotFoundError:
+            path = above
+        except OSError:
+            return None
+    return None
 
 
 def unknown_agents(settings: config.Config, configured: Iterable[str]) -> Iterator[Problem]:

@@ -18,13 +18,13 @@ from agentctl.files.redaction import redact_text
 from agentctl.kernel import processes as process_table
 from agentctl.kernel.stall_guard import gather
 from agentctl.model import AGENT, DAEMON, GONE, UNKNOWN, Answer, Elsewhere, Problem, Session, StoreView, Value
-from agentctl.query import attribution, remembered, roots, strangers
+from agentctl.query import attribution, folders, remembered, roots, strangers
 from agentctl.query.candidates import claim_all, is_of_another, place, unknown_roots, unmade_roots, unplaced
 from agentctl.query.gaps import unseen_sessions, why_unseen
 from agentctl.query.judge import judge, sole_links
 from agentctl.query.link_check import checked
 from agentctl.query.locating import locate
-from agentctl.query.reading import RECENT, Scope, survey, without_copies
+from agentctl.query.reading import RECENT, Scope, survey, with_new_names, without_copies
 from agentctl.query.store_reader import (
     Question,
     doubt_stores,
@@ -194,6 +194,7 @@ def look(
         readings = look_for(readings, scope.prefix)
     readings = read_records(readings, question)
     readings = observe_links(read_copies(readings, question), processes)
+    folders.note(folders_of(readings, places), places.folders, env)
     launches = attribution.with_ends(launches, attribution.judged_names(readings), located, processes)
     world = world_of(readings, processes, claims, launches.in_order())._replace(strangers=doubtful)
     problems = (*launches.problems, *places.problems, *forgotten, *unplaced(located, readings))
@@ -219,7 +220,8 @@ def find_processes(
     """Return the opened stores, the process table, the agents' processes in it, each with the store it works in, and a
     problem for each store that cannot be remembered."""
     forgotten: tuple[Problem, ...] = ()
-    readings = without_copies(survey(agents, places.roots, stalled, places.expected, places.ignored))
+    opened = survey(agents, places.roots, stalled, places.expected, places.ignored, places.folders)
+    readings = without_copies(with_new_names(opened))
     if named := named_roots(readings):
         more = survey(agents, named, stalled, ignored=places.ignored)
         forgotten = remembered.remember(by_agent(reading.name for reading in more if not reading.absent), env)
@@ -236,6 +238,17 @@ def find_processes(
         processes = snapshot(agents)
         located = locate(claim_all(agents, processes), readings, env, processes)
     return readings, processes, located, forgotten
+
+
+def folders_of(readings: Readings, places: roots.Places) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return which folders the stores are that have sessions, as far as this look has seen, or that only our list
+    names."""
+    return {
+        reading.name: reading.identity
+        for reading in readings
+        if reading.identity is not None
+        if reading.records or reading.links or (reading.expected is not None and reading.name not in places.folders)
+    }
 
 
 def named_roots(readings: Readings) -> dict[str, list[str]]:
@@ -397,7 +410,7 @@ def readable(reading: Reading) -> str:
 def count_stored(agents: list[Agent], places: roots.Places) -> dict[str, list[dict[str, object]]]:
     """Return every store of each agent, its state, and how many sessions it has, for `agents`. How many is not known if
     a part of the store could not be read."""
-    readings = survey(agents, places.roots, {}, places.expected)
+    readings = with_new_names(survey(agents, places.roots, {}, places.expected, folders=places.folders))
     usable = [reading for reading in readings if reading.usable]
     outcomes = gather([stored_ids(reading) for reading in usable])
     counts: dict[tuple[str, str], int] = {}
