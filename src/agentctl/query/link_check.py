@@ -170,8 +170,8 @@ def why_named_twice(link: Link, links: Iterable[Link], processes: Processes) -> 
     """Return which other session of the same store names the process of a link, too: why it is on that one, and why
     that cannot be told. A file that names a process can be copied with its session. The process works on the one of
     which it has a file open for writing."""
-    others = [other for other in links if other.noted and other.key == link.key and other.id != link.id]
-    if not others or not link.noted:
+    others = [other for other in links if is_another(other, link)]
+    if not others or not link.noted or link.left is not None:
         return None, None
     process = processes.alive(link.key)
     written = [path for path, _ in (processes.written_files(process) if process is not None else None) or ()]
@@ -181,6 +181,11 @@ def why_named_twice(link: Link, links: Iterable[Link], processes: Processes) -> 
     if len(worked_on) == 1:
         return f"works on another session, {worked_on[0]}, of which this one has a copied file", None
     return None, f"so does {others[0].path}"
+
+
+def is_another(other: Link, link: Link) -> bool:
+    """Return whether the process of a link is said to be on another session, too, and did not leave that one."""
+    return other.noted and other.left is None and other.key == link.key and other.id != link.id
 
 
 def is_beside(path: str, others: Iterable[str]) -> bool:
