@@ -283,6 +283,7 @@ class Claim(Value):
     says_so: bool = False  # of a stranger: its arguments say that it is this agent
     lost: bool = False  # it has a store that cannot be found
     shows: frozenset[str] = frozenset()  # sessions that a person may have open on its screen, without a trace of it
+    unlikely: frozenset[str] = frozenset()  # in mid-turn: it can be on them, only its directory or words speak against
 
 
 class Supervisor(Value):

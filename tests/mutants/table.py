@@ -9,6 +9,7 @@ from tests.mutants.table_confined import CONFINED
 from tests.mutants.table_facts import FACTS
 from tests.mutants.table_gaps import GAPS
 from tests.mutants.table_guesses import GUESSES
+from tests.mutants.table_held import HELD
 from tests.mutants.table_hints import HINTS
 from tests.mutants.table_kernel import KERNEL
 from tests.mutants.table_launches import LAUNCHES
@@ -46,4 +47,5 @@ MUTANTS = (
     *WORDS,
     *OLDER,
     *CONFINED,
+    *HELD,
 )

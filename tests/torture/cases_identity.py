@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,7 @@ def pid_recycled_by_its_like(world: World) -> None:
     """killed in mid-turn, and its pid is now that of another claude in the same directory"""
     old = Claude.spawn(world, "busy").mid_model()
     old.kill()
+    time.sleep(0.05)  # more than a tick of the clock that starts are counted in
     starting = place_at(old.pid, lambda: world.bare("claude", ["claude"]))
     world.look()
     world.check("the dead one", old.id, "stopped", turn="interrupted", pid=None)

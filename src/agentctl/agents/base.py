@@ -144,6 +144,11 @@ class Store(ABC):
         """Return the sessions that a live process without a link can be on. Default: it may be on any."""
         return Candidates(None, sole=False, why="its agent does not say which session it is on")
 
+    def possible(self, process: Process, started_at: float) -> Iterable[str]:
+        """Return the sessions in mid-turn that facts alone allow a live process without a link to be on; asked if
+        `candidates` narrows them down by hints, such as its directory or its arguments. Default: none but those."""
+        return ()
+
     def candidates_by_files(
         self, paths: Sequence[str], process: Process, details: Details, started_at: float
     ) -> Candidates:

@@ -198,4 +198,5 @@ def with_candidates(claim: Claim, said: list[Options], claimed: Claimed) -> Clai
     ids = tuple(dict.fromkeys(id for options in said for id in options.ids or ()))
     is_placed = claim.store is not None or claimed.details.env is None
     sole = is_placed and all(options.sole for options in said)
-    return claim._replace(candidates=ids, sole=sole, why=said[0].why)
+    unlikely = frozenset(id for options in said for id in options.unlikely).difference(ids)
+    return claim._replace(candidates=ids, sole=sole, why=said[0].why, unlikely=unlikely)

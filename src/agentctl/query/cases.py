@@ -41,6 +41,7 @@ class Sorted(Value):
     possible: Mapping[str, list[Claim]]  # by agent: the live processes that may be on a session without a proof
     strangers: Mapping[str, list[Claim]]  # by agent: live processes of no known name that may be on a session
     screens: Mapping[str, list[Claim]]  # by agent: the live processes whose screen may show a session without a trace
+    unlikely: Mapping[str, list[Claim]]  # by agent: the live processes that can be on a session, against hints
     incomplete: Sequence[tuple[str, str, str, str]]  # agent, root, session ("": any): why a missing process is no proof
     concerned: frozenset[Name]  # the sessions that a link, a supervisor or a launch names
 
@@ -62,6 +63,7 @@ def sort(world: World) -> Sorted:
         possible=group((claim.agent, claim) for claim in possible),
         strangers=group((claim.agent, claim) for claim in world.strangers if alive(claim.key)),
         screens=group((claim.agent, claim) for claim in world.claims if claim.shows and alive(claim.key)),
+        unlikely=group((claim.agent, claim) for claim in world.claims if claim.unlikely and alive(claim.key)),
         incomplete=sorted(incomplete_in(world)),
         concerned=frozenset({*links, *supervisors, *launches}),
     )
@@ -124,8 +126,9 @@ def case_of(name: Name, roots: set[str], facts: Sorted) -> Case:
     blockers = blockers_of(name, roots, facts.possible[agent]) if agent in facts.possible else ()
     strangers = strangers_of(name, roots, record, facts.strangers[agent]) if agent in facts.strangers else ()
     screens = screens_of(name, roots, facts.screens[agent]) if agent in facts.screens else ()
+    unlikely = unlikely_of(name, roots, facts.unlikely[agent]) if agent in facts.unlikely else ()
     if name not in facts.concerned:  # as nearly all of them: there is only a record
-        return Case(agent, id, record, (), (), incomplete, blockers, (), strangers=strangers, screens=screens)
+        return Case(agent, id, record, (), (), incomplete, blockers, (), None, strangers, screens, unlikely=unlikely)
     links = sorted(facts.links.get(name, ()), key=link_order)
     live = tuple(link for link in links if link.left is None and facts.processes.alive(link.key))
     keys = {link.key for link in live}
@@ -141,6 +144,7 @@ def case_of(name: Name, roots: set[str], facts: Sorted) -> Case:
         newest_launch(name, keys, facts),
         strangers=tuple(claim for claim in strangers if claim.key not in keys),
         screens=tuple(claim for claim in screens if claim.key not in keys),
+        unlikely=tuple(claim for claim in unlikely if claim.key not in keys),
         unseen=next((launched.unseen for launched in facts.launches.get(name, ()) if launched.unseen), None),
     )
 
@@ -178,6 +182,12 @@ def can_be(claim: Claim, id: str) -> bool:
 def screens_of(name: Name, roots: set[str], screens: Iterable[Claim]) -> tuple[Claim, ...]:
     """Return the live processes whose screen may show this session, though nothing says that it does."""
     able = [claim for claim in screens if name[1] in claim.shows and claim.store in (None, *roots)]
+    return tuple(sorted(able, key=claim_order)) if able else ()
+
+
+def unlikely_of(name: Name, roots: set[str], claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Return the live processes that can be on this session, and that only hints speak against."""
+    able = [claim for claim in claims if name[1] in claim.unlikely and claim.store in (None, *roots)]
     return tuple(sorted(able, key=claim_order)) if able else ()
 
 

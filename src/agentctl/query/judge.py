@@ -247,7 +247,7 @@ def decide_open(case: Case, world: World) -> Verdict:
     """Return the verdict if no process is on it, and its last turn has no end."""
     record = case.record
     ending = "".join(f"; {why}" for why in (record and record.ending, case.why_open) if why)
-    inferred = bool(record and record.inferred) or bool(case.screens)
+    inferred = bool(record and record.inferred) or bool(case.screens) or bool(case.unlikely)
     gone = proved_gone(case, world)
     if gone is not None and not case.blockers and not any(claim.proof for claim in case.strangers):
         what = f"lives, but {gone.left}" if gone.left else "is gone, in mid-turn"
@@ -262,12 +262,14 @@ def decide_open(case: Case, world: World) -> Verdict:
     if case.strangers:
         rule = "candidate" if any(claim.proof for claim in case.strangers) else "stranger"
         return Verdict(UNKNOWN, WORKING, rule, f"in mid-turn, and {who_may_be_on(case)}")
+    if any(claim.key not in held_keys(world) for claim in case.unlikely):
+        return Verdict(UNKNOWN, WORKING, "candidate", f"in mid-turn, and {who_may_be_on(case)}")
     why = f"ended in mid-turn: no live process of its agent can be on it{ending}"
     return Verdict(GONE, INTERRUPTED, "exhausted", why, last_turn=INTERRUPTED, inferred=inferred)
 
 
 def who_may_be_on(case: Case) -> str:
-    claims = case.blockers or case.strangers
+    claims = case.blockers or case.strangers or case.unlikely
     pids = ", ".join(str(claim.key.pid) for claim in claims)
     return f"pid {pids} may be on it: {claims[0].why}"
 
@@ -297,7 +299,8 @@ def decide_unread(case: Case, world: World) -> Verdict:
     silent = "its store says nothing of its turn" if case.record else "no record of it was read"
     why = (case.record.reason if case.record else None) or silent
     exhausted = case.record is not None and case.record.parent is None and why_incomplete(case, world) is None
-    gone = (exhausted or proved_gone(case, world) is not None) and not (case.blockers or case.strangers)
+    doubted = case.blockers or case.strangers or case.unlikely
+    gone = (exhausted or proved_gone(case, world) is not None) and not doubted
     return Verdict(GONE if gone else UNKNOWN, UNKNOWN, "unread", why, inferred=gone and bool(case.screens))
 
 

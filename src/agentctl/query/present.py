@@ -127,11 +127,11 @@ def session_of(case: Case, verdict: Verdict, scene: Scene) -> Session:
         evidence_of(case, verdict, scene, end),  # evidence
         verdict.rule,  # rule
         tuple(rejected_of(case, scene.processes))
-        if case.dead or case.blockers or case.strangers or case.screens
+        if case.dead or case.blockers or case.strangers or case.screens or case.unlikely
         else (),  # rejected
         record.store or holder.store,  # store
         record.path,  # path
-        pids_of(case) if not case.live and (case.blockers or case.screens) else (),  # may_be_open_in
+        pids_of(case) if not case.live and (case.blockers or case.screens or case.unlikely) else (),  # may_be_open_in
         doing,  # doing
         since,  # status_since
         holder.screens,  # screens
@@ -294,7 +294,7 @@ def rejected_of(case: Case, processes: Processes) -> list[str]:
         else:
             was, now = (clock(processes.started_at(key)) for key in (link.key, row.key))
             rejected.append(f"pid {row.pid} is alive but started {now}, not {was}: another process ({row.comm})")
-    doubted = (*case.blockers, *case.strangers)
+    doubted = (*case.blockers, *case.strangers, *case.unlikely)
     rejected += (f"pid {claim.key.pid} may be on it, which cannot be proved: {claim.why}" for claim in doubted)
     rejected += (f"pid {claim.key.pid} may have it open on its screen: it can show it" for claim in case.screens)
     return rejected
@@ -302,7 +302,7 @@ def rejected_of(case: Case, processes: Processes) -> list[str]:
 
 def pids_of(case: Case) -> tuple[int, ...]:
     """Return the pids that may be on a session, or may show it, without a proof."""
-    return tuple(sorted({claim.key.pid for claim in (*case.blockers, *case.screens)}))
+    return tuple(sorted({claim.key.pid for claim in (*case.blockers, *case.screens, *case.unlikely)}))
 
 
 def clock(moment: float) -> str:
@@ -315,5 +315,5 @@ def clock(moment: float) -> str:
 
 
 def unattached_of(claim: Claim, launch_id: str | None) -> Unattached:
-    ids = claim.candidates or ()
+    ids = (*(claim.candidates or ()), *sorted(claim.unlikely))
     return Unattached(claim.agent, claim.key.pid, claim.cwd, claim.why, ids, launch_id, claim.lost)

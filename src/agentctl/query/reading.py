@@ -64,6 +64,7 @@ class Options(Value):
     sole: bool  # may a single candidate be taken for its session?
     why: str
     shows: frozenset[str] = frozenset()  # those that its screen may show without a trace
+    unlikely: frozenset[str] = frozenset()  # those that only hints speak against: see `Claim.unlikely`
 
 
 class Reading(Value):

@@ -92,7 +92,9 @@ def link(reading: Reading, live: list[tuple[Process, Details, str]], processes: 
                 reading = with_bad_names(reading, ids)
                 ids = tuple(id for id in ids if is_session_id(id))
             sole = candidates.sole and store.reader.failures == failures  # else another session may be hidden
-            options = Options(role, ids, sole, candidates.why, shows)
+            possible = store.possible(process, processes.started_at(process.key)) if ids is not None else ()
+            unlikely = frozenset(id for id in possible if is_session_id(id)).difference(ids or ())
+            options = Options(role, ids, sole, candidates.why, shows, unlikely)
             reading = reading._replace(options={**reading.options, process.key: options})
         yield reading
 
@@ -197,7 +199,7 @@ def maybe_alive(reading: Reading, claims: list[Claim], processes: Processes) -> 
     unsettled = [link for link in reading.links if not surely_gone(link, reading, processes)]
     ids = dict.fromkeys(link.id for link in unsettled)
     ids.update(dict.fromkeys(boss.id for boss in reading.supervisors if processes.alive(boss.key)))
-    ids.update(dict.fromkeys(id for claim in claims for id in claim.candidates or ()))
+    ids.update(dict.fromkeys(id for claim in claims for id in (*(claim.candidates or ()), *sorted(claim.unlikely))))
     ids.update(dict.fromkeys(id for id, _ in unseen_sessions(reading.gaps)))
     return ids
 

@@ -104,6 +104,7 @@ class Case(Value):
     strangers: tuple[Claim, ...] = ()  # live processes of no known name that may be on it, if its last turn is open
     screens: tuple[Claim, ...] = ()  # live processes that may have it open on their screen, without working on it
     unseen: str | None = None  # why a launch of this session may live where we cannot look
+    unlikely: tuple[Claim, ...] = ()  # live processes that can be on it, and only hints speak against it
 
     @property
     def why_open(self) -> str | None:

@@ -51,7 +51,7 @@ from agentctl.model import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from agentctl.kernel.processes import Processes
@@ -63,6 +63,7 @@ class Store(base.Store):
         self._registered: dict[str, dict[str, Any]] = {}  # file name -> sessions/<pid>.json
         self._directories: dict[str, list[str]] = {}  # session id -> where its processes say they work
         self._named: set[str] = set()  # the sessions that any file names, of whatever process
+        self._held: frozenset[str] = frozenset()  # the sessions that the file of a live process names
         self._behind: dict[ProcessKey, tuple[str, ...]] = {}  # those that may have left their file's session
         self._unread: set[int] = set()  # the pids whose sessions/<pid>.json is there and could not be read
         self._unmatched: dict[int, tuple[str, str, bool]] = {}  # pid -> session, file, is its start sure
@@ -142,7 +143,9 @@ class Store(base.Store):
             for gap in self._unread_of_the_daemon:  # it may bring sessions back that are named there
                 self.reader.note(gap.path, gap.why, HOLDERS)
         links = {name: self._link(name, file, processes) for name, file in self._registered.items()}
-        return self._followed({name: link for name, link in links.items() if link is not None}, processes)
+        followed = self._followed({name: link for name, link in links.items() if link is not None}, processes)
+        self._held = frozenset(link.id for link in followed if link.left is None and processes.alive(link.key))
+        return followed
 
     def _followed(self, links: dict[str, Link], processes: Processes) -> list[Link]:
         """Return the links of these files, each with the session that its process is on now."""
@@ -292,14 +295,24 @@ class Store(base.Store):
         if details.cwd is None:
             return Candidates(None, sole=False, why=why)
         since = 0.0 if resumes else started_at
-        owned = {text_or_none(file.get("sessionId")) for file in self._registered.values()}
-        ids = {
-            id
-            for folder in self._projects.folders_of_process(details)
-            for name, _ in self.reader.written_since(folder, ".jsonl", since)
-            if (id := name.removesuffix(".jsonl")) not in owned
-        }
+        # The file of a dead process holds nothing: another one may have gone on with its session.
+        ids = {*self._written_since(self._projects.folders_of_process(details), since)} - self._held
         return Candidates(tuple(sorted(ids)), sole=not registers and not resumes, why=why)
+
+    def possible(self, process: Process, started_at: float) -> Iterable[str]:
+        """Return the turns without an end that were written since this process started, and that no live process holds:
+        the directory that it is in now and its arguments do not say where it works."""
+        if process.key in self._behind:
+            return
+        for id in {*self._written_since(self._projects.folders(), started_at)}:
+            record = self.record(id) if id not in self._held else None
+            if record is not None and record.turn in (WORKING, UNKNOWN):
+                yield id
+
+    def _written_since(self, folders: Iterable[str], since: float) -> Iterator[str]:
+        for folder in folders:
+            for name, _ in self.reader.written_since(folder, ".jsonl", since):
+                yield name.removesuffix(".jsonl")
 
     def _named_by_pid(self, process: Process, details: Details, started_at: float) -> str | None:
         """Return the session of a file that names this process by a pid of it, in our PID namespace or in an inner one,
