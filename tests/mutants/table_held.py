@@ -34,4 +34,15 @@ HELD = (
             "bool(case.screens)",
         ),
     ),
+    mutant(
+        "newest-transcript",
+        "of the copies of a transcript the one whose last record is the newest counts",
+        "a session that was killed in mid-turn is done, by an older copy",
+        "damaged-store/stale_copy_of_a_transcript",
+        (
+            "agents/claude_code/store.py",
+            "max(paths, key=last_record, default=None)",
+            "max(paths, key=written_at, default=None)",
+        ),
+    ),
 )

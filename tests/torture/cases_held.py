@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -72,3 +73,30 @@ def left_its_directory(world: World) -> None:
     world.look()
     world.check("killed; the other is taken for its own session", older.id, "stopped", process="gone", inferred=True)
     here.kill()
+
+
+@case("damaged-store")
+def stale_copy_of_a_transcript(world: World) -> None:
+    """an older copy of a transcript is in the folder of its directory, the newer one in another: by their contents"""
+    agent = Claude.spawn(world, cwd=world.folder_at("a")).finished()
+    stale = agent.transcript.read_bytes()
+    agent.status("busy")
+    agent.mid_model()
+    moved = agent.transcript.parent.parent / "-somewhere-else" / agent.transcript.name
+    moved.parent.mkdir()
+    os.rename(agent.transcript, moved)
+    agent.kill()
+    agent.transcript.write_bytes(stale)
+    for label, ahead in {"an old file": -3600, "copied just now": 3600}.items():
+        moment = moved.stat().st_mtime + ahead
+        os.utime(agent.transcript, (moment, moment))
+        world.look()
+        world.check(f"{label}, with its pid file", agent.id, "stopped", process="gone", inferred=False)
+    agent.file.unlink()
+    world.look()
+    world.check("without its pid file", agent.id, "stopped", process="gone", inferred=False)
+    agent.transcript.unlink()
+    agent.transcript.symlink_to("nowhere")
+    world.look()
+    world.check_problem("a copy that cannot be read", str(agent.transcript))
+    world.check("a copy that cannot be read may be newer", agent.id, "unknown")

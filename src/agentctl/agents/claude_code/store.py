@@ -57,11 +57,22 @@ if TYPE_CHECKING:
     from agentctl.kernel.processes import Processes
 
 
+def last_record(path: str) -> tuple[float, int, float]:
+    """Return when the last record of a transcript was written, by what it says, then by its file: a copy may be made at
+    any time. One that cannot be read may be the newest: then it is the one to read, and that is told."""
+    written = written_at(path)
+    try:
+        with Opened(path) as file:
+            said = read_tail(file).updated_at if file.size else 0.0
+            return said if said is not None else written, file.size, written
+    except OSError:
+        return float("inf"), 0, written
+
+
 class Store(base.Store):
     def __init__(self, root: str) -> None:
         super().__init__(root, NAME)
         self._registered: dict[str, dict[str, Any]] = {}  # file name -> sessions/<pid>.json
-        self._directories: dict[str, list[str]] = {}  # session id -> where its processes say they work
         self._named: set[str] = set()  # the sessions that any file names, of whatever process
         self._held: frozenset[str] = frozenset()  # the sessions that the file of a live process names
         self._behind: dict[ProcessKey, tuple[str, ...]] = {}  # those that may have left their file's session
@@ -81,7 +92,7 @@ class Store(base.Store):
         os.listdir(self.root)  # an unreadable store is an error, not an empty one
         for name in self._registered_names():
             try:
-                self._register(name, read_json(f"{self.root}/sessions/{name}"))
+                self._registered[name] = read_json(f"{self.root}/sessions/{name}")
             except (OSError, Torn):
                 continue  # links() reads it again, and tells
         self.elsewhere = files.store_in_settings(self.root, self.reader)
@@ -105,12 +116,6 @@ class Store(base.Store):
         if self.reader.failures > failures:
             self._unread_of_the_daemon += self.reader.gaps[-1:]
         return file
-
-    def _register(self, name: str, file: dict[str, Any]) -> None:
-        self._registered[name] = file
-        id, cwd = file.get("sessionId"), file.get("cwd")
-        if isinstance(id, str) and isinstance(cwd, str):
-            self._directories.setdefault(id, []).append(cwd)
 
     def _registered_names(self) -> list[str]:
         parts = [(name, name.partition(".")) for name in self.reader.names(f"{self.root}/sessions", HOLDERS)]
@@ -138,7 +143,7 @@ class Store(base.Store):
                 if pid is None or start is None:
                     continue
                 if processes.alive(self._key_here(file, pid, start, processes)[0]) is not None:
-                    self._register(name, file)
+                    self._registered[name] = file
         if self._unread_of_the_daemon and has_daemon(processes):
             for gap in self._unread_of_the_daemon:  # it may bring sessions back that are named there
                 self.reader.note(gap.path, gap.why, HOLDERS)
@@ -360,14 +365,10 @@ class Store(base.Store):
         return sorted(children_in(self._projects.names(path.removesuffix(".jsonl") + "/subagents"))) if path else ()
 
     def _transcript(self, id: str) -> str | None:
-        """Return the path of a transcript: the folder of its directory first. Folder names are lossy, so any may have
-        it."""
-        for cwd in self._directories.get(id, ()):
-            for folder in self._projects.folders_of(cwd):
-                if self.reader.exists(f"{folder}/{id}.jsonl"):
-                    return f"{folder}/{id}.jsonl"
-        paths = self._recent.get(id) or self._projects.transcripts_of(id)  # an older copy is not the one
-        return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)
+        """Return the path of a transcript. Any folder may have it, and a copy: the one whose last record is the newest
+        counts, wherever it is and whenever it was copied."""
+        paths = self._projects.transcripts_of(id) or self._recent.get(id, [])  # it may be moved while we look
+        return paths[0] if len(paths) == 1 else max(paths, key=last_record, default=None)
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
         parent = None
