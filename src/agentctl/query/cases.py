@@ -126,7 +126,7 @@ def case_of(name: Name, roots: set[str], facts: Sorted) -> Case:
     blockers = blockers_of(name, roots, facts.possible[agent]) if agent in facts.possible else ()
     strangers = strangers_of(name, roots, record, facts.strangers[agent]) if agent in facts.strangers else ()
     screens = screens_of(name, roots, facts.screens[agent]) if agent in facts.screens else ()
-    unlikely = unlikely_of(name, roots, facts.unlikely[agent]) if agent in facts.unlikely else ()
+    unlikely = unlikely_of(name, roots, facts.unlikely.get(agent, ()), facts.links.get(name, ()), facts.processes)
     if name not in facts.concerned:  # as nearly all of them: there is only a record
         return Case(agent, id, record, (), (), incomplete, blockers, (), None, strangers, screens, unlikely=unlikely)
     links = sorted(facts.links.get(name, ()), key=link_order)
@@ -144,7 +144,7 @@ def case_of(name: Name, roots: set[str], facts: Sorted) -> Case:
         newest_launch(name, keys, facts),
         strangers=tuple(claim for claim in strangers if claim.key not in keys),
         screens=tuple(claim for claim in screens if claim.key not in keys),
-        unlikely=tuple(claim for claim in unlikely if claim.key not in keys),
+        unlikely=unlikely,
         unseen=next((launched.unseen for launched in facts.launches.get(name, ()) if launched.unseen), None),
     )
 
@@ -185,10 +185,16 @@ def screens_of(name: Name, roots: set[str], screens: Iterable[Claim]) -> tuple[C
     return tuple(sorted(able, key=claim_order)) if able else ()
 
 
-def unlikely_of(name: Name, roots: set[str], claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """Return the live processes that can be on this session, and that only hints speak against."""
+def unlikely_of(
+    name: Name, roots: set[str], claims: Iterable[Claim], links: Iterable[Link], processes: Processes
+) -> tuple[Claim, ...]:
+    """Return the live processes that can be on this session, that only hints speak against, and that no link puts on
+    it."""
     able = [claim for claim in claims if name[1] in claim.unlikely and claim.store in (None, *roots)]
-    return tuple(sorted(able, key=claim_order)) if able else ()
+    if not able:
+        return ()
+    on_it = {link.key for link in links if link.left is None and processes.alive(link.key)}
+    return tuple(sorted((claim for claim in able if claim.key not in on_it), key=claim_order))
 
 
 def newest_launch(name: Name, keys: set[ProcessKey], facts: Sorted) -> Launched | None:

@@ -127,11 +127,11 @@ def session_of(case: Case, verdict: Verdict, scene: Scene) -> Session:
         evidence_of(case, verdict, scene, end),  # evidence
         verdict.rule,  # rule
         tuple(rejected_of(case, scene.processes))
-        if case.dead or case.blockers or case.strangers or case.screens or case.unlikely
+        if case.dead or case.strangers or is_doubted(case)
         else (),  # rejected
         record.store or holder.store,  # store
         record.path,  # path
-        pids_of(case) if not case.live and (case.blockers or case.screens or case.unlikely) else (),  # may_be_open_in
+        pids_of(case) if not case.live and is_doubted(case) else (),  # may_be_open_in
         doing,  # doing
         since,  # status_since
         holder.screens,  # screens
@@ -298,6 +298,11 @@ def rejected_of(case: Case, processes: Processes) -> list[str]:
     rejected += (f"pid {claim.key.pid} may be on it, which cannot be proved: {claim.why}" for claim in doubted)
     rejected += (f"pid {claim.key.pid} may have it open on its screen: it can show it" for claim in case.screens)
     return rejected
+
+
+def is_doubted(case: Case) -> bool:
+    """Return whether a live process may be on a session, or may show it, without a proof."""
+    return bool(case.blockers or case.screens or case.unlikely)
 
 
 def pids_of(case: Case) -> tuple[int, ...]:

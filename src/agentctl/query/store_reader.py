@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from agentctl.agents.base import Store
     from agentctl.kernel.processes import Processes
     from agentctl.model import Claim, Details, Link, Process
     from agentctl.query.candidates import Claimed
@@ -85,18 +86,24 @@ def link(reading: Reading, live: list[tuple[Process, Details, str]], processes: 
             reading = reading._replace(options={**reading.options, process.key: options}) if shows else reading
         elif process.key not in linked or reading.agent.RUNS_MANY:
             role = store.role(process, details, role, processes)
-            failures = store.reader.failures
-            candidates = store.candidates(process, details, processes.started_at(process.key))
-            ids = candidates.ids
-            if ids is not None:
-                reading = with_bad_names(reading, ids)
-                ids = tuple(id for id in ids if is_session_id(id))
-            sole = candidates.sole and store.reader.failures == failures  # else another session may be hidden
-            possible = store.possible(process, processes.started_at(process.key)) if ids is not None else ()
-            unlikely = frozenset(id for id in possible if is_session_id(id)).difference(ids or ())
-            options = Options(role, ids, sole, candidates.why, shows, unlikely)
-            reading = reading._replace(options={**reading.options, process.key: options})
+            options, ids = options_of(store, process, details, processes)
+            options = options._replace(role=role, shows=shows)
+            reading = with_bad_names(reading, ids)._replace(options={**reading.options, process.key: options})
         yield reading
+
+
+def options_of(
+    store: Store, process: Process, details: Details, processes: Processes
+) -> tuple[Options, tuple[str, ...]]:
+    """Return the sessions that a live process without a link can be on, and all that its store named."""
+    started_at, failures = processes.started_at(process.key), store.reader.failures
+    candidates = store.candidates(process, details, started_at)
+    sole = candidates.sole and store.reader.failures == failures  # else another session may be hidden
+    if candidates.ids is None:
+        return Options("", None, sole, candidates.why), ()
+    ids = tuple(id for id in candidates.ids if is_session_id(id))
+    possible = {id for id in store.possible(process, started_at) if is_session_id(id)}
+    return Options("", ids, sole, candidates.why, unlikely=frozenset(possible.difference(ids))), candidates.ids
 
 
 def with_bad_names(reading: Reading, ids: Iterable[str]) -> Reading:
