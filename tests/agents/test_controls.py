@@ -6,8 +6,6 @@ That the real agents do what is asked here is proved by the lab (`python -m test
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +15,9 @@ from agentctl.agents import TABLE, load_control
 from agentctl.agents.claude_code import control
 from agentctl.agents.codex import control as codex_control
 from agentctl.agents.opencode import control as opencode_control
-from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PERMISSIONS, PLAN, Held, Task
-from agentctl.errors import UsageError
-from agentctl.kernel import confinement
-from agentctl.model import Details, Process, ProcessKey, Session
+from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PERMISSIONS, PLAN, Task
+from agentctl.errors import Refused, UsageError
+from agentctl.model import Session
 from tests.support.opencode_home import Home
 from tests.support.worlds import FIXTURES
 
@@ -195,9 +192,77 @@ def test_what_a_headless_run_cannot_do_is_said(agent: str) -> None:
 
 def test_what_goes_on_without_rules_is_not_told_that_it_is_refused_something(tmp_path: Path) -> None:
     one = session("claude-code", path=transcript(tmp_path, PROMPT | {"permissionMode": "bypassPermissions"}))
-    assert control.CONTROL.start(task(session=one)).said == "it goes on in its mode bypassPermissions"
+    free = ("claude", "--permission-mode", "bypassPermissions")
+    said = control.CONTROL.start(task(session=one, launched_as=free)).said
+    assert said == "it goes on in its mode bypassPermissions"
     one = session("codex", path=rollout(tmp_path, {"type": "danger-full-access"}))
-    assert codex_control.CONTROL.start(task(session=one)).said == "it goes on in its sandbox danger-full-access"
+    free = ("codex", "exec", "--dangerously-bypass-approvals-and-sandbox")
+    said = codex_control.CONTROL.start(task(session=one, launched_as=free)).said
+    assert said == "it goes on in its sandbox danger-full-access"
+
+
+@pytest.mark.parametrize(
+    ("launched_as", "mode", "goes_on"),
+    [
+        ("", "bypassPermissions", False),
+        ("", "auto", False),
+        ("", "somethingNew", False),
+        ("", "acceptEdits", True),
+        ("claude --resume x", "bypassPermissions", False),
+        ("claude --permission-mode plan", "default", False),
+        ("claude --permission-mode plan", "acceptEdits", False),
+        ("claude --permission-mode plan", "plan", True),
+        ("claude --permission-mode=acceptEdits", "acceptEdits", True),
+        ("claude --permission-mode acceptEdits", "bypassPermissions", False),
+        ("claude --permission-mode acceptEdits", "plan", True),
+        ("claude --dangerously-skip-permissions", "bypassPermissions", True),
+    ],
+)
+def test_claude_gets_no_more_rights_by_what_its_transcript_says(
+    tmp_path: Path, launched_as: str, mode: str, goes_on: bool
+) -> None:
+    one = session("claude-code", path=transcript(tmp_path, {"type": "note", "permissionMode": mode}))
+    order = task(session=one, launched_as=tuple(launched_as.split()))
+    if goes_on:
+        assert mode in control.CONTROL.start(order).argv
+    else:
+        with pytest.raises(Refused, match=f"was in {mode}.*--permission"):
+            control.CONTROL.start(order)
+    assert control.CONTROL.start(order._replace(permissions=BYPASS)).argv[-1] == "bypassPermissions"
+
+
+@pytest.mark.parametrize(
+    ("launched_as", "sandbox", "goes_on"),
+    [
+        ("", "danger-full-access", False),
+        ("", "workspace-write", True),
+        ("codex exec --sandbox read-only", "workspace-write", False),
+        ("codex exec --sandbox workspace-write", "danger-full-access", False),
+        ("codex exec -s workspace-write", "read-only", True),
+        ("codex exec --dangerously-bypass-approvals-and-sandbox", "danger-full-access", True),
+    ],
+)
+def test_codex_gets_no_more_rights_by_what_its_rollout_says(
+    tmp_path: Path, launched_as: str, sandbox: str, goes_on: bool
+) -> None:
+    one = session("codex", path=rollout(tmp_path, {"type": sandbox}))
+    order = task(session=one, launched_as=tuple(launched_as.split()))
+    if goes_on:
+        assert sandbox in codex_control.CONTROL.start(order).argv
+    else:
+        with pytest.raises(Refused, match=f"was in {sandbox}.*--permissions"):
+            codex_control.CONTROL.start(order)
+
+
+def test_opencode_gets_no_more_rights_by_what_its_database_says(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.session("ses_a", 1, "/work")
+    home.message("ses_a", 1, "user", agent="build")
+    one = session("opencode", "ses_a", cwd="/work", store=str(home.data), path=str(home.path))
+    order = task(session=one, cwd="/work", launched_as=("opencode", "run", "--agent", "plan"))
+    with pytest.raises(Refused, match="its agent build"):
+        opencode_control.CONTROL.start(order)
+    assert "build" in opencode_control.CONTROL.start(order._replace(launched_as=())).argv
 
 
 @pytest.mark.parametrize(
@@ -256,7 +321,10 @@ PROMPT = {"type": "user", "message": {"role": "user", "content": 'say "permissio
         ([PROMPT | {"permissionMode": "acceptEdits"}], "acceptEdits"),
         ([PROMPT | {"permissionMode": "plan"}, PROMPT | {"permissionMode": "default"}], "default"),
         ([PROMPT | {"permissionMode": "plan"}, PROMPT], "plan"),
-        ([PROMPT | {"permissionMode": "plan"}, {"type": "permission-mode", "permissionMode": "auto"}], "auto"),
+        (
+            [PROMPT | {"permissionMode": "plan"}, {"type": "permission-mode", "permissionMode": "acceptEdits"}],
+            "acceptEdits",
+        ),
         ([PROMPT | {"permissionMode": "plan"}, PROMPT | {"permissionMode": "auto", "isSidechain": True}], "plan"),
         ([PROMPT | {"permissionMode": "--dangerously-skip-permissions"}], None),
         ([PROMPT | {"permissionMode": ["plan"]}], None),
@@ -293,7 +361,6 @@ def rollout(tmp_path: Path, *sandboxes: object) -> str:
     ("sandboxes", "wanted"),
     [
         ([{"type": "read-only"}, {"type": "workspace-write"}], "--sandbox workspace-write "),
-        ([{"type": "danger-full-access"}], "--sandbox danger-full-access "),
         ([{"type": "read-only"}, {"type": "--yolo"}], ""),
         (["read-only"], ""),
         ([], ""),
@@ -389,152 +456,3 @@ def test_opencode_says_its_id_in_its_events_where_it_has_no_log() -> None:
 )
 def test_what_names_no_session_is_none(agent: str, output: bytes) -> None:
     assert load_control(agent).printed_id(output) is None
-
-
-# The ways to stop
-
-
-def held(agent: str, argv: str, **more: Any) -> Held:
-    key = ProcessKey("boot", more.pop("pid", 5), more.pop("start", 100))
-    own = session(agent, more.pop("id", ID), store=more.pop("store", "/none"))
-    env = more.pop("ours", {})
-    return Held(own, Process(key, 1, more.pop("comm", agent), "S"), Details(tuple(argv.split()), **more), env)
-
-
-@pytest.mark.parametrize(
-    ("agent", "argv", "signals"),
-    [
-        ("claude-code", "claude -p", ("SIGTERM",)),
-        ("claude-code", "claude", ("SIGTERM",)),
-        ("codex", "codex exec --json -", ("SIGINT", "SIGTERM")),
-        ("codex", "codex -m x e -", ("SIGINT", "SIGTERM")),
-        ("codex", "codex --no-daemon", ("SIGTERM",)),
-        ("codex", "codex resume x", ("SIGTERM",)),
-        ("opencode", "opencode run hi", ("SIGTERM",)),
-        ("opencode", "opencode --port 4222", ("SIGTERM",)),
-    ],
-)
-def test_processes_of_one_session_are_ended_by_signals(agent: str, argv: str, signals: tuple[str, ...]) -> None:
-    way = load_control(agent).way_to_stop(held(agent, argv))
-    assert (way.signals, way.command, way.interrupt) == (signals, None, None)
-
-
-@pytest.mark.parametrize(
-    ("agent", "argv"),
-    [
-        ("codex", "codex app-server --listen unix://"),
-        ("codex", "codex app-server"),
-        ("opencode", "opencode serve --port 4111"),
-        ("opencode", "opencode acp"),
-        ("opencode", "opencode web"),
-    ],
-)
-def test_servers_are_never_signalled(agent: str, argv: str) -> None:
-    way = load_control(agent).way_to_stop(held(agent, argv))
-    assert (way.signals, way.command) == ((), None)
-    assert way.interrupt is not None
-
-
-BACKGROUND = FIXTURES / "claude-2.1.325" / "bg_running_mid_tool" / ".claude"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    shutil.copytree(BACKGROUND, tmp_path / ".claude")
-    return tmp_path / ".claude"
-
-
-def worker(store: Path, **more: Any) -> Held:
-    return held("claude-code", "claude bg-spare /tmp/x", **{"pid": 2985, "start": 444450, "store": str(store), **more})
-
-
-@pytest.fixture
-def free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process is in no sandbox."""
-    monkeypatch.setattr(confinement, "why_confined", lambda pid: None)
-
-
-def test_no_command_is_run_for_a_background_session_in_a_sandbox(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may have written the program that it runs, and the pid file that says so."""
-    monkeypatch.setattr(confinement, "why_confined", lambda pid: "it is in another mount namespace")
-    binary = tmp_path / "claude"
-    binary.touch(mode=0o755)
-    one = worker(store, exe=str(binary), env={})
-    way = control.CONTROL.way_to_stop(one)
-    assert (way.signals, way.command) == (("SIGTERM",), None)
-    assert "another mount namespace" in str(way.said)
-    assert control.CONTROL.own_screen(one) is None
-
-
-@pytest.mark.usefixtures("free")
-def test_a_script_is_not_sought_in_our_own_directory(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cli.js").touch()
-    monkeypatch.chdir(tmp_path)
-    one = held("claude-code", "node cli.js", pid=2985, start=444450, store=str(store), exe=sys.executable, env={})
-    assert control.program(one) == ("claude",)
-    argv = f"node {tmp_path}/cli.js"
-    one = held("claude-code", argv, pid=2985, start=444450, store=str(store), exe=sys.executable, env={})
-    assert control.program(one) == (sys.executable, f"{tmp_path}/cli.js")
-
-
-@pytest.mark.usefixtures("free")
-@pytest.mark.parametrize("job", ["--help", "a b", "", "../x", 5])
-def test_a_job_that_has_not_the_form_of_one_is_no_word_of_a_command(store: Path, job: object) -> None:
-    path = store / "sessions" / "2985.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "jobId": job}))
-    assert control.CONTROL.way_to_stop(worker(store, env={})).command is None
-
-
-@pytest.mark.usefixtures("free")
-def test_a_background_session_is_ended_by_its_own_command(store: Path, tmp_path: Path) -> None:
-    binary = tmp_path / "versions" / "claude"
-    binary.parent.mkdir()
-    binary.touch(mode=0o755)
-    env = {"CLAUDE_CONFIG_DIR": str(store)}
-    way = control.CONTROL.way_to_stop(worker(store, exe=str(binary), env=env, ours=env))
-    assert (way.signals, way.command) == ((), (str(binary), "stop", "21fea0ff"))
-
-
-@pytest.mark.usefixtures("free")
-def test_its_command_is_found_by_path_where_its_own_binary_is_gone(store: Path) -> None:
-    way = control.CONTROL.way_to_stop(worker(store, exe="/opt/claude (deleted)", env={}))
-    assert way.command == ("claude", "stop", "21fea0ff")
-
-
-@pytest.mark.usefixtures("free")
-@pytest.mark.parametrize(
-    ("theirs", "ours", "wanted"),
-    [
-        ({"HOME": "/h"}, {"HOME": "/h"}, ()),
-        ({"HOME": "/h", "CLAUDE_CONFIG_DIR": "/c"}, {"HOME": "/h"}, ("env", "CLAUDE_CONFIG_DIR=/c")),
-        ({"HOME": "/h"}, {"HOME": "/h", "CLAUDE_CONFIG_DIR": "/d"}, ("env", "-u", "CLAUDE_CONFIG_DIR")),
-        (
-            {"HOME": "/h"},
-            {"HOME": "/i", "CLAUDE_CONFIG_DIR": "/d"},
-            ("env", "-u", "CLAUDE_CONFIG_DIR", "HOME=/h"),
-        ),
-        (None, {"CLAUDE_CONFIG_DIR": "/d"}, ("env", "CLAUDE_CONFIG_DIR={store}")),
-        (None, {"CLAUDE_CONFIG_DIR": "{store}"}, ()),
-    ],
-)
-def test_its_command_works_in_the_store_of_the_session(
-    store: Path, theirs: dict[str, str] | None, ours: dict[str, str], wanted: tuple[str, ...]
-) -> None:
-    ours = {name: value.format(store=store) for name, value in ours.items()}
-    command = control.CONTROL.way_to_stop(worker(store, env=theirs, ours=ours)).command
-    assert command == (*(word.format(store=store) for word in wanted), "claude", "stop", "21fea0ff")
-
-
-def test_a_file_of_an_earlier_process_with_this_pid_says_nothing(store: Path) -> None:
-    other = worker(store, start=9, id="00000000-0000-4000-8000-000000000000", env={})
-    assert control.CONTROL.way_to_stop(other).signals == ("SIGTERM",)
-
-
-@pytest.mark.usefixtures("free")
-def test_the_roster_names_a_background_session_that_has_not_registered(store: Path) -> None:
-    (store / "sessions" / "2985.json").unlink()
-    assert control.CONTROL.way_to_stop(worker(store, env={})).command == ("claude", "stop", "21fea0ff")

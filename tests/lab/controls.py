@@ -129,7 +129,7 @@ def plan(stage: Stage, facts: Facts) -> None:
     run, allowed = write(stage, PLAN, permissions=PLAN)
     expect("the same, told to plan", (run.process.returncode, allowed), (0, False), run.tail())
     session = stage.session(stage.printed(run), lambda one: one.process == "gone")
-    run, allowed = write(stage, "goes-on", session=session)
+    run, allowed = write(stage, "goes-on", session=session, launched_as=run.recipe.argv)
     expect("the same, going on", (run.process.returncode, allowed), (0, False), run.tail())
 
 
@@ -146,7 +146,7 @@ def bypass(stage: Stage, facts: Facts) -> None:
     run, allowed = write(stage, BYPASS, permissions=BYPASS)
     expect("exit code and whether it wrote", (run.process.returncode, allowed), (0, True), run.tail())
     session = stage.session(stage.printed(run), lambda one: one.status == "done")
-    run, allowed = write(stage, "goes-on", session=session)
+    run, allowed = write(stage, "goes-on", session=session, launched_as=run.recipe.argv)
     expect("the same, going on", (run.process.returncode, allowed), (0, True) if facts.keeps_bypass else (0, False))
 
 

@@ -71,7 +71,7 @@ CONFINED = (
         "command-confined",
         "no command is run for a background session in a sandbox",
         "`stop` executes a program that the agent wrote, outside of its sandbox",
-        "tests/agents/test_controls.py::test_no_command_is_run_for_a_background_session_in_a_sandbox",
+        "tests/agents/test_control_stops.py::test_no_command_is_run_for_a_background_session_in_a_sandbox",
         (
             "agents/claude_code/control.py",
             "        if (why := why_confined(held)) is not None:",
@@ -82,14 +82,14 @@ CONFINED = (
         "screen-confined",
         "no screen is opened by the program of a process in a sandbox",
         "`attach` executes a program that the agent wrote, outside of its sandbox",
-        "tests/agents/test_controls.py::test_no_command_is_run_for_a_background_session_in_a_sandbox",
+        "tests/agents/test_control_stops.py::test_no_command_is_run_for_a_background_session_in_a_sandbox",
         ("agents/claude_code/control.py", "job is None or why_confined(held) is not None", "job is None"),
     ),
     mutant(
         "script-relative",
         "the script of a process is not sought in our own directory",
         "`stop` executes a file of the directory that the person is in",
-        "tests/agents/test_controls.py::test_a_script_is_not_sought_in_our_own_directory",
+        "tests/agents/test_control_stops.py::test_a_script_is_not_sought_in_our_own_directory",
         ("agents/claude_code/control.py", "os.path.isabs(path) and os.path.isfile(path)", "os.path.isfile(path)"),
     ),
     mutant(
@@ -119,5 +119,19 @@ CONFINED = (
         "`send` types into a shell",
         "tests/terminal/test_locate.py::test_a_terminal_of_the_same_number_in_another_devpts_is_another",
         ("terminal/locate.py", "or processes.is_at(process, pane.tty) is not False", "or True"),
+    ),
+    mutant(
+        "rights-raised",
+        "`resume` gives no more rights than a launch of ours has given",
+        "a line that an agent appends to its transcript lets it do everything",
+        "tests/agents/test_controls.py::test_claude_gets_no_more_rights_by_what_its_transcript_says",
+        ("agents/control_base.py", "    if rank > (limit if limit is not None else FREE - 1):", "    if rank > FREE:"),
+    ),
+    mutant(
+        "rights-of-the-launch",
+        "the options of our launch are the limit",
+        "a session that was launched to plan goes on changing files",
+        "tests/agents/test_controls.py::test_codex_gets_no_more_rights_by_what_its_rollout_says",
+        ("agents/codex/control.py", 'return RANKS.get(value_of(words, "-s", "--sandbox") or "")', "return None"),
     ),
 )

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 from agentctl.agents.recipes import Way
 from agentctl.agents.screen import Input
-from agentctl.errors import UsageError
+from agentctl.errors import Refused, UsageError
 from agentctl.files.bounded import decode
 
 TYPE_CHECKING = False
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from agentctl.agents.recipes import Delivery, Held, Recipe, Task
     from agentctl.agents.screen import Screen
+    from agentctl.model import Session
 
+CAREFUL, ASKS, EDITS_FILES, FREE = range(4)  # the rights of an agent, from few to all
 LONGEST_WORD = 120_000  # bytes: one word of a command line ends at 128 KiB
 REFUSES = "nobody can be asked in a headless run: what needs permission is refused"
 
@@ -102,6 +104,26 @@ def on_stdin(prompt: str) -> bytes:
 
 def has_flag(flags: Sequence[str], *names: str) -> bool:
     return any(word.partition("=")[0] in names for word in flags)
+
+
+def value_of(words: Sequence[str], *names: str) -> str | None:
+    """Return the value of the last of these options; None if none is there."""
+    found = None
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            found = value if equals else next(iter(words[at + 1 : at + 2]), None)
+    return found
+
+
+def check_rights(session: Session, mode: str, rank: int, limit: int | None, option: str) -> None:
+    """Raise Refused if a session would go on with more rights than a person gave it: an agent can write the store that
+    says so. `limit`: the rank that agentctl launched it with; None if nobody told agentctl."""
+    if rank > (limit if limit is not None else FREE - 1):
+        raise Refused(
+            f"{session.id} was in {mode}, by its own store, which an agent can write; no launch of agentctl gave it "
+            f"that: add {option} to go on so, or --permissions default"
+        )
 
 
 def whole_lines(output: bytes) -> list[bytes]:

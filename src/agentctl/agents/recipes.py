@@ -31,6 +31,7 @@ class Task(Value):
     flags: tuple[str, ...] = ()  # the agent's own, as the person gave them
     session: Session | None = None
     interactive: bool = False
+    launched_as: tuple[str, ...] = ()  # the words of agentctl's own last launch of `session`, by our record
 
 
 class Recipe(Value):

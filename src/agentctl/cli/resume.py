@@ -19,11 +19,13 @@ TAKES_FLAGS = True
 EPILOG = """\
 resume continues a session in the agent's own way: the same session, in the
 same directory, with the model and the permissions that it had, unless you give
-others. agentctl does not resume a session that is alive, because two processes
-on one session would mix their turns. Stop it first; or --force starts a second
-process on it, if its agent allows that. If a screen may have it open and
-nothing tells, `list` shows done?, `why` names the process, and --even-if-open
-resumes it all the same (--force does not).
+others. An agent can write the store that says which permissions it had: if that
+is more than agentctl launched it with, or everything, give --permissions.
+agentctl does not resume a session that is alive, because two processes on one
+session would mix their turns. Stop it first; or --force starts a second process
+on it, if its agent allows that. If a screen may have it open and nothing tells,
+`list` shows done?, `why` names the process, and --even-if-open resumes it all
+the same (--force does not).
 
 With --interactive, resume opens the session's screen in its own tmux session;
 MESSAGE is then optional.

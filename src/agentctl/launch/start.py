@@ -79,7 +79,7 @@ def prepare(request: Request, env: Mapping[str, str]) -> Order:
     go wrong."""
     if request.interactive:
         interactive.require(env)
-    recipe = load_control(request.agent).start(task_of(request))
+    recipe = load_control(request.agent).start(task_of(request, env))
     of_agent = {**request.env, **(recipe.env or {})}
     spawn.executable(recipe.argv[0], of_agent, request.cwd)
     if request.worktree is None and not os.path.isdir(request.cwd):
@@ -124,7 +124,7 @@ def able_to_find_us(env: Mapping[str, str]) -> Mapping[str, str]:
     return {**env, "PYTHONPATH": os.pathsep.join([folder, *filter(None, named)])}
 
 
-def task_of(request: Request) -> Task:
+def task_of(request: Request, env: Mapping[str, str]) -> Task:
     return Task(
         request.prompt,
         request.cwd,
@@ -134,7 +134,20 @@ def task_of(request: Request) -> Task:
         request.flags,
         request.session,
         request.interactive,
+        launched_as(request.session, env) if request.session is not None else (),
     )
+
+
+def launched_as(session: Session, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options of our last launch of a session."""
+    launched, _ = records.read_all(env)
+    mine = [
+        one
+        for one in launched
+        if one.id == session.launch_id or (one.agent, one.session_id) == (session.agent, session.id)
+    ]
+    words = max(mine, key=lambda one: one.created_at).argv if mine else ()
+    return tuple(words[: words.index("--")] if "--" in words else words)  # behind it comes the prompt
 
 
 def prepare_resume(id: str, request_of: Callable[[Session], Request], env: Mapping[str, str]) -> Order:

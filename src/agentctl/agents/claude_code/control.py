@@ -10,16 +10,22 @@ import re
 
 from agentctl.agents.claude_code.adapter import ADAPTER, NAME, is_native
 from agentctl.agents.control_base import (
+    ASKS,
+    CAREFUL,
+    EDITS_FILES,
+    FREE,
     REFUSES,
     Control,
     check_flags,
     check_mode,
+    check_rights,
     given,
     has_flag,
     joined,
     new_id,
     on_stdin,
     printed_objects,
+    value_of,
     words_for_screen,
 )
 from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PLAN, Held, Recipe, Task, Way
@@ -29,6 +35,7 @@ from agentctl.kernel import confinement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from agentctl.agents.screen import Input, Screen
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 
 MODES = {DEFAULT: None, PLAN: "plan", EDITS: "acceptEdits", BYPASS: "bypassPermissions"}
 MODE_FLAGS = ("--permission-mode", "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions")
+RANKS = {"plan": CAREFUL, "default": ASKS, "dontAsk": ASKS, "acceptEdits": EDITS_FILES}  # all others: FREE
 MODE_LIMIT = 8 * 1024 * 1024  # of a transcript, from its end: each prompt has the mode
 OURS = {
     "--session-id": "the id is chosen by agentctl",
@@ -115,7 +123,18 @@ def mode_for(task: Task) -> tuple[str | None, str | None]:
     if task.session is None or task.permissions is not None or has_flag(task.flags, *MODE_FLAGS):
         return MODES[task.permissions or DEFAULT], None
     mode = mode_of(task.session)
+    if mode is not None:
+        option = "--permissions bypass" if mode == MODES[BYPASS] else f"`-- --permission-mode {mode}`"
+        check_rights(task.session, mode, RANKS.get(mode, FREE), launched_rank(task.launched_as), option)
     return mode, f"it goes on in its mode {mode}" if mode not in (None, "default") else None
+
+
+def launched_rank(words: Sequence[str]) -> int | None:
+    """Return the rights that a launch of ours has given; None if it gave none by name."""
+    if has_flag(words, *MODE_FLAGS[1:]):
+        return FREE
+    mode = value_of(words, MODE_FLAGS[0])
+    return RANKS.get(mode, FREE) if mode is not None else None
 
 
 def mode_of(session: Session) -> str | None:

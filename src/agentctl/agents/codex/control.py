@@ -9,15 +9,20 @@ from __future__ import annotations
 from agentctl.agents.codex.adapter import ADAPTER, NAME, command_of
 from agentctl.agents.codex.rollout import payload_of
 from agentctl.agents.control_base import (
+    CAREFUL,
+    EDITS_FILES,
+    FREE,
     REFUSES,
     Control,
     check_flags,
     check_mode,
+    check_rights,
     given,
     has_flag,
     joined,
     on_stdin,
     printed_objects,
+    value_of,
     words_for_screen,
 )
 from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PLAN, Delivery, Held, Recipe, Task, Way
@@ -27,7 +32,7 @@ from agentctl.model import DAEMON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from agentctl.agents.screen import Input, Screen
     from agentctl.model import Session
@@ -39,7 +44,7 @@ MODES: dict[str, tuple[str, ...]] = {
     BYPASS: ("--dangerously-bypass-approvals-and-sandbox",),
 }
 FULL_ACCESS = "danger-full-access"
-SANDBOXES = ("read-only", "workspace-write", FULL_ACCESS)
+RANKS = {"read-only": CAREFUL, "workspace-write": EDITS_FILES, FULL_ACCESS: FREE}
 # --skip-git-repo-check: codex wants a git repository or a folder that was trusted, because there what it changes can be
 # undone. The folder of a launch was named by the person, and a launch in a plain folder must work. Its sandbox and its
 # approvals stay what they are.
@@ -145,7 +150,17 @@ def mode_for(task: Task) -> tuple[tuple[str, ...], str | None]:
     if task.session is None or is_chosen or configures(task.flags, "sandbox_mode"):
         return MODES[task.permissions or DEFAULT], None
     sandbox = sandbox_of(task.session)
+    if sandbox is not None:
+        option = "--permissions bypass" if sandbox == FULL_ACCESS else "--permissions edits"
+        check_rights(task.session, sandbox, RANKS[sandbox], launched_rank(task.launched_as), option)
     return given("--sandbox", sandbox), f"it goes on in its sandbox {sandbox}" if sandbox else None
+
+
+def launched_rank(words: Sequence[str]) -> int | None:
+    """Return the rights that a launch of ours has given; None if it gave none by name."""
+    if has_flag(words, *MODES[BYPASS]):
+        return FREE
+    return RANKS.get(value_of(words, "-s", "--sandbox") or "")
 
 
 def model_for(task: Task) -> str | None:
@@ -169,7 +184,7 @@ def sandbox_of(session: Session) -> str | None:
             if found is not None and found[0] == "turn_context":
                 policy = found[1].get("sandbox_policy")
                 sandbox = policy.get("type") if isinstance(policy, dict) else None
-                return sandbox if sandbox in SANDBOXES else None
+                return sandbox if sandbox in RANKS else None
     except OSError:
         pass  # the agent will say it better
     return None

@@ -9,16 +9,20 @@ from __future__ import annotations
 import re
 
 from agentctl.agents.control_base import (
+    ASKS,
+    CAREFUL,
     REFUSES,
     Control,
     check_flags,
     check_mode,
+    check_rights,
     check_word,
     given,
     has_flag,
     joined,
     on_stdin,
     printed_objects,
+    value_of,
     whole_lines,
 )
 from agentctl.agents.opencode.adapter import ADAPTER, NAME
@@ -148,6 +152,9 @@ def mode_for(task: Task) -> tuple[tuple[str, ...], str | None]:
     if task.session is not None and task.permissions is None and not has_flag(task.flags, "--agent"):
         agent = agent_of(task.session)
         if agent is not None:
+            limit = CAREFUL if value_of(task.launched_as, "--agent") == "plan" else None
+            rank = CAREFUL if agent == "plan" else ASKS
+            check_rights(task.session, f"its agent {agent}", rank, limit, f"`-- --agent {agent}`")
             return ("--agent", agent), None if agent == "build" else f"it goes on as its agent {agent}"
     return MODES[task.permissions or DEFAULT], None
 
