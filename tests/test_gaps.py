@@ -57,6 +57,7 @@ HANDLERS: dict[str, list[str]] = {
     "query/folders.py:read": ["cache"],
     "query/folders.py:write": ["write"],
     "query/roots.py:device_above": ["cautious"],
+    "agents/claude_code/store.py:last_record": ["cautious"],
     "agents/codex/control.py:sandbox_of": ["detail"],
     "agents/codex/rollout.py:days_of": ["not read"],
     "agents/codex/rollout.py:ended_at": ["cautious"],

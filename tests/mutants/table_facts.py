@@ -222,8 +222,8 @@ FACTS = (
         "tests/query/test_judge.py::test_an_unread_turn_and_a_stranger",
         (
             "query/judge.py",
-            "gone = (exhausted or proved_gone(case, world) is not None) and not (case.blockers or case.strangers)",
-            "gone = (exhausted or proved_gone(case, world) is not None) and not case.blockers",
+            "doubted = case.blockers or case.strangers or case.unlikely",
+            "doubted = case.blockers or case.unlikely",
         ),
     ),
 )

@@ -17,7 +17,7 @@ SCREENS = (
         "a session that was killed in mid-turn has not firmly ended while a screen may show it",
         "a session that a person has on the screen is firmly stopped",
         "open-on-a-screen/opened_in_a_list",
-        ("query/judge.py", " or bool(case.screens)\n    gone = proved_gone", "\n    gone = proved_gone"),
+        ("query/judge.py", " or bool(case.screens) or bool(case.unlikely)", " or bool(case.unlikely)"),
     ),
     mutant(
         "screen-place",

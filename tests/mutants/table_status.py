@@ -459,8 +459,8 @@ STATUS = (
         "no-double/no_double",
         (
             "agents/claude_code/store.py",
-            "return paths[0] if len(paths) == 1 else max(paths, key=written_at, default=None)",
-            "return min(paths, key=written_at, default=None)",
+            "return paths[0] if len(paths) == 1 else max(paths, key=last_record, default=None)",
+            "return min(paths, key=last_record, default=None)",
         ),
     ),
     # Turns
