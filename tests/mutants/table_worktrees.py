@@ -360,8 +360,8 @@ WORKTREES = (
         "tests/workspace/test_contents.py::test_files_that_only_its_own_settings_ignore",
         (
             "workspace/contents.py",
-            '    if not any(scope == "worktree" for scope, _ in values):\n',
-            "    if True:\n",
+            '        if any(scope == "worktree" for scope, _ in values):\n',
+            "        if False:\n",
         ),
     ),
     mutant(
@@ -371,7 +371,7 @@ WORKTREES = (
         "tests/workspace/test_contents.py::test_line_ends_that_were_committed_against_the_rules",
         (
             "workspace/contents.py",
-            "        same = set(as_checked_out(path, new, index, env)) if new else set()\n",
+            "        same = set(as_checked_out(path, new, index, env, modes=MODES in settings)) if new else set()\n",
             "        same: set[str] = set()\n",
         ),
     ),

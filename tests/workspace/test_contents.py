@@ -119,6 +119,48 @@ def test_files_that_only_its_own_settings_ignore(world: Git, plan: Plan) -> None
     assert whys(world, plan) == ["1 change (secret)"]
 
 
+@pytest.mark.parametrize("folder", ["", "sub/"], ids=["top", "beside tracked files"])
+def test_files_that_only_a_new_gitignore_ignores(world: Git, plan: Plan, folder: str) -> None:
+    """The rule goes with the worktree, and was never committed."""
+    write(plan, f"{folder}.gitignore", "*\n")
+    write(plan, f"{folder}work.py", "work\n")
+    assert shown(world, plan.path) == ""
+    assert whys(world, plan) == [f"2 changes ({folder}.gitignore, {folder}work.py)"]
+
+
+def test_a_new_gitignore_that_somebodys_rule_ignores(world: Git, plan: Plan) -> None:
+    write(plan, "../repo/.git/info/exclude", ".gitignore\n")
+    write(plan, ".gitignore", "work.py\n")
+    assert whys(world, plan) == []
+    write(plan, "work.py", "work\n")
+    assert shown(world, plan.path) == ""
+    assert whys(world, plan) == ["1 change (work.py)"]
+
+
+def test_what_tools_make_stays_ignored(world: Git, plan: Plan) -> None:
+    """A virtual environment and a cache ignore themselves; tracked rules and those of the person stay."""
+    write(plan, "../repo/.git/info/exclude", "node_modules\n")
+    write(plan, ".gitignore", "*.o\nbuilt/\n")
+    world(plan.path, "add", ".gitignore")
+    world(plan.path, "commit", "-q", "-m", "rules")
+    for name in (".venv/.gitignore", "sub/.pytest_cache/.gitignore", "node_modules/x/.gitignore"):
+        write(plan, name, "*\n")
+    for name in (".venv/lib/x.py", "sub/.pytest_cache/v/x", "node_modules/x/y.js", "built/out", "sub/x.o"):
+        write(plan, name, "by a tool\n")
+    assert whys(world, plan) == []
+
+
+def test_a_mode_that_only_its_own_settings_hide(world: Git, plan: Plan) -> None:
+    world(plan.repository, "config", "extensions.worktreeConfig", "true")
+    world(plan.path, "config", "--worktree", "core.fileMode", "false")
+    assert whys(world, plan) == []
+    os.chmod(os.path.join(plan.path, "a"), 0o755)
+    assert shown(world, plan.path) == ""
+    assert whys(world, plan) == ["1 change (a)"]
+    world(plan.repository, "config", "core.fileMode", "false")  # a file system without modes
+    assert whys(world, plan) == []
+
+
 def test_line_ends_that_were_committed_against_the_rules(world: Git, plan: Plan) -> None:
     """What git would commit now differs from what it has, though nobody changed the file."""
     write(plan, "crlf", "one\r\ntwo\r\n")
