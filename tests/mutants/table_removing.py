@@ -104,4 +104,26 @@ REMOVING = (
             ",):",
         ),
     ),
+    mutant(
+        "clean-minds-stores",
+        "the store of an agent in a worktree keeps it",
+        "all sessions in it are removed with the worktree",
+        "tests/workspace/test_clean_stores.py::test_the_store_of_an_agent",
+        (
+            "workspace/clean.py",
+            "if not (reading.absent or reading.stalled) and folder.holds_path(root := reading.store.root):",
+            "if reading.absent and folder.holds_path(root := reading.store.root):",
+        ),
+    ),
+    mutant(
+        "clean-minds-its-own-state",
+        "the state folder in a worktree keeps it, with --force, too",
+        "agentctl removes its own launches and locks",
+        "tests/workspace/test_clean_stores.py::test_the_state_of_agentctl",
+        (
+            "workspace/clean.py",
+            "    if folder.holds_path(state := records.state_folder(env)):",
+            "    if not (state := records.state_folder(env)):",
+        ),
+    ),
 )

@@ -8,6 +8,7 @@ never removes what git does not list. It cannot keep out an agent that a person 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from types import MappingProxyType
 
 from agentctl.errors import AgentctlError, NotFound, Refused
@@ -15,6 +16,7 @@ from agentctl.files.bounded import real_path
 from agentctl.kernel import open_files, places
 from agentctl.launches import hooks, records
 from agentctl.model import ALIVE, UNKNOWN, Value
+from agentctl.query import remembered
 from agentctl.workspace import git, inspect, locks, occupancy, presence, worktree
 from agentctl.workspace.commits import HEADS
 from agentctl.workspace.unsaved import named
@@ -399,7 +401,18 @@ def present_in(tree: Tree, env: Mapping[str, str]) -> list[Objection]:
 def everybody_in(folder: Folder, env: Mapping[str, str]) -> list[Objection]:
     present = presence.look_around(env)
     launched, _ = records.read_all(env)
-    return [*who_is_in(folder, present), *with_open_hooks(folder, launched, present.look.world.processes)]
+    hooks_there = with_open_hooks(folder, launched, present.look.world.processes)
+    return [*who_is_in(folder, present), *hooks_there, *kept_in(folder, present.look, env)]
+
+
+def kept_in(folder: Folder, look: Look, env: Mapping[str, str]) -> Iterator[Objection]:
+    """Yield an objection for each store of an agent in this folder, and for the state folder."""
+    for reading in look.readings:
+        if not (reading.absent or reading.stalled) and folder.holds_path(root := reading.store.root):
+            why = f"{reading.agent.NAME} keeps its sessions in it ({root})"
+            yield Objection(why, "move them away, or --force", firm=False)
+    if folder.holds_path(state := records.state_folder(env)):
+        yield Objection(f"agentctl keeps its own state in it ({state})", "move it, and set AGENTCTL_HOME")
 
 
 def why_it_must_stay(common: str, path: str, env: Mapping[str, str]) -> str | None:
@@ -432,9 +445,14 @@ def remove(tree: Tree, options: Options, env: Mapping[str, str]) -> None:
     with --force; we have looked into them."""
     force = ("--force",) if options.force or tree.submodules else ()
     words = (git.HERE, "worktree", "remove", *force, "--", tree.path)
+    paths = [path for paths in remembered.recall(env).roots.values() for path in paths]
+    stores = [path for path in paths if inside(real_path(path), tree.real)]
     ran = git.run(tree.common, *words, env=env, patience=git.CHECKOUT_PATIENCE)
     if ran.code != 0:
         raise Refused(f"{tree.path}: git could not remove it: {git.why(ran)}; see `git worktree list`")
+    for path in stores:  # with --force; else each was an objection
+        with suppress(OSError, AgentctlError):  # then every answer says that it is gone
+            remembered.forget(path, env)
 
 
 def delete_branch(tree: Tree, done: Outcome, env: Mapping[str, str]) -> Outcome:
