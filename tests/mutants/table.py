@@ -17,6 +17,7 @@ from tests.mutants.table_live import LIVE
 from tests.mutants.table_namespaces import NAMESPACES
 from tests.mutants.table_older import OLDER
 from tests.mutants.table_places import PLACES
+from tests.mutants.table_removing import REMOVING
 from tests.mutants.table_rows import ROWS
 from tests.mutants.table_screens import SCREENS
 from tests.mutants.table_status import STATUS
@@ -48,4 +49,5 @@ MUTANTS = (
     *OLDER,
     *CONFINED,
     *HELD,
+    *REMOVING,
 )
