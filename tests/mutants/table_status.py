@@ -137,8 +137,8 @@ STATUS = (
         "normal-end/end_in_between normal-end/opencode_in_between",
         (
             "query/sessions.py",
-            "    readings = without_copies(survey(agents, places.roots, stalled, places.expected, places.ignored))\n",
-            "    readings = without_copies(survey(agents, places.roots, stalled, places.expected, places.ignored))\n"
+            "    readings = without_copies(with_new_names(opened))\n",
+            "    readings = without_copies(with_new_names(opened))\n"
             "    for one in readings:\n"
             "        if one.usable:\n"
             "            read = {id: one.store.record(id) for id in one.store.recent(0.0)}\n"
