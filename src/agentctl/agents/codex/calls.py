@@ -9,7 +9,7 @@ thread that Codex itself started since then runs a command that has no output: o
 from __future__ import annotations
 
 from agentctl.files.bounded import decode, text_or_none
-from agentctl.model import Value
+from agentctl.model import UNKNOWN, WORKING, Evidence, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentctl.kernel.processes import Processes
-    from agentctl.model import Process
+    from agentctl.model import Link, Process
 
 CALL, THREAD = "CODEX_TOOL_CALL_ID", "CODEX_THREAD_ID"
 TICK = 0.02  # seconds: the kernel counts the start of a process in hundredths
@@ -76,3 +76,16 @@ def runner_of(
         elif began_since and (of_thread or (closed and not readable)):
             unseen = unseen or Runner(child.pid, known=False)
     return by_time or unseen
+
+
+def with_runner(link: Link, runner: Runner) -> Link:
+    """Return a link whose pending command has a process, or may have one."""
+    if runner.what is not None:
+        fact = Evidence("kernel", f"a process runs the pending call: {runner.what}", pid=runner.pid)
+        return link._replace(turn=WORKING, evidence=(*link.evidence, fact))
+    if not runner.known:
+        why = f"a command is pending: it may be what pid {runner.pid} runs, into which we may not look, or it waits"
+        return link._replace(turn=UNKNOWN, reason=why)
+    fact = Evidence("kernel", "it was started for this thread after the last output", pid=runner.pid, inferred=True)
+    why = f"pid {runner.pid} began after the last output: it runs the pending command"
+    return link._replace(turn=WORKING, reason=why, inferred=True, evidence=(*link.evidence, fact))

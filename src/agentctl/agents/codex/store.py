@@ -8,7 +8,7 @@ from agentctl.agents import base
 from agentctl.agents.activity import Moments
 from agentctl.agents.base import FINISHING, Candidates, new_record
 from agentctl.agents.codex.adapter import ADAPTER, NAME, command_of, lock_of, may_be_client
-from agentctl.agents.codex.calls import Runner, runner_of
+from agentctl.agents.codex.calls import runner_of, with_runner
 from agentctl.agents.codex.rollout import (
     Tail,
     begun_at,
@@ -484,19 +484,6 @@ class Store(base.Store):
             inferred=True,
             doubt=calls[-1][0],
         )
-
-
-def with_runner(link: Link, runner: Runner) -> Link:
-    """Return a link whose pending command has a process, or may have one."""
-    if runner.what is not None:
-        fact = Evidence("kernel", f"a process runs the pending call: {runner.what}", pid=runner.pid)
-        return link._replace(turn=WORKING, evidence=(*link.evidence, fact))
-    if not runner.known:
-        why = f"a command is pending: it may be what pid {runner.pid} runs, into which we may not look, or it waits"
-        return link._replace(turn=UNKNOWN, reason=why)
-    fact = Evidence("kernel", "it was started for this thread after the last output", pid=runner.pid, inferred=True)
-    why = f"pid {runner.pid} began after the last output: it runs the pending command"
-    return link._replace(turn=WORKING, reason=why, inferred=True, evidence=(*link.evidence, fact))
 
 
 def is_empty(path: str) -> bool:

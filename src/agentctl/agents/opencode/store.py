@@ -11,6 +11,7 @@ from agentctl.agents.directories import is_in
 from agentctl.agents.opencode.adapter import ADAPTER, NAME
 from agentctl.agents.opencode.arguments import Arguments, read_arguments
 from agentctl.agents.opencode.nameless import looks_like, nameless
+from agentctl.agents.opencode.observing import retrying, runs_as_process, waiting_for_person
 from agentctl.agents.opencode.sessions import Sessions, check_root
 from agentctl.files.bounded import real_path
 from agentctl.model import (
@@ -492,30 +493,6 @@ class Store(base.Store):
         return None
 
 
-def runs_as_process(tool: Tool, pid: int, processes: Processes) -> bool:
-    """Return whether a process below this one runs what the call is to do."""
-    for child in processes.descendants(pid):
-        argv = (processes.details(child) or Details()).argv
-        if argv and tool.what and (" ".join(argv) in tool.what or tool.what in " ".join(argv)):
-            return True
-    return False
-
-
-def waiting_for_person(link: Link, tool: Tool) -> Link:
-    kind = "question" if tool.name == "question" else f"permission: {tool.name}"
-    return link._replace(
-        turn=WAITING,
-        waiting_for=f"{kind}: {tool.what}" if tool.what else kind,
-        reason="a tool call has reported nothing yet: it waits for a person, or works inside the process",
-        inferred=True,
-        doubt=tool.call,
-    )
-
-
 def works_in(row: Row, details: Details) -> bool:
     """Return whether a session may work in the directory of a process. One that cannot be read may work anywhere."""
     return row.directory is None or is_in(details, row.directory)
-
-
-def retrying(error: str | None) -> str | None:
-    return f"the model call failed and is retried: {error}" if error else None
