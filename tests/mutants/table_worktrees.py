@@ -9,7 +9,7 @@ WORKTREES = (
         "clean-spares-other-worktrees",
         "a worktree is a launch's only if it was there when the launch was recorded",
         "a person's own worktree, at a path that a launch once had, is removed",
-        "tests/workspace/test_clean.py::test_worktrees_that_a_person_made_are_for_people",
+        "tests/workspace/test_clean_whose.py::test_worktrees_that_a_person_made_are_for_people",
         (
             "workspace/inspect.py",
             "return made_at is not None and made_at <= launch.created_at + CLOCKS",

@@ -138,7 +138,7 @@ def test_a_forged_file_that_names_another_session(world: StopWorld, words: tuple
     other, key = world.demo("[[sleep:300]]")
     world.forge(id, key)
     said = world.refused(id, *words)
-    assert f"pid {key.pid}" in said and other in said
+    assert "may be on it" in said and other not in said  # its own process has lost its file
     assert living(key) == [True]
 
 

@@ -48,7 +48,7 @@ class Home:
         self.path = self.data / "opencode.db"
         shutil.copy(SCHEMA, self.path)
         self.log = self.data / "log" / "opencode.log"
-        self.log.touch()
+        self.log.write_text(line(0, "00", "an earlier run"))  # so it was not emptied since the processes started
         self.env = {"HOME": str(folder), "XDG_DATA_HOME": str(folder / "data")}
         self.env |= {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_CONFIG_HOME": str(folder / "config")}
         self.table = Table()

@@ -38,11 +38,16 @@ boot = open("/proc/sys/kernel/random/boot_id").read().strip()
 me = {"pid": os.getpid(), "start_ticks": int(fields[19]), "boot_id": boot, "status": "busy"}
 
 
+kept = []
+
+
 def register(id):
     folder = f"{root}/sessions/{id}"
     os.makedirs(folder, exist_ok=True)
-    with open(f"{folder}/events.jsonl", "a") as file:
-        file.write(json.dumps({"at": "2026-01-01T00:00:00Z", "event": "prompt", "text": "go"}) + "\\n")
+    file = open(f"{folder}/events.jsonl", "a")
+    file.write(json.dumps({"at": "2026-01-01T00:00:00Z", "event": "prompt", "text": "go"}) + "\\n")
+    file.flush()
+    kept.append(file)  # as the real one: what it has open says which sessions it is on
     with open(f"{folder}/new", "w") as file:
         json.dump(me, file)
     os.rename(f"{folder}/new", f"{folder}/process.json")

@@ -151,7 +151,7 @@ def test_ctrl_c_waits_for_the_act_and_is_told(
     home: Worktrees, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     home.ended(COMMITTED, "a")
-    before = {one: signal.getsignal(one) for one in ENDING}
+    before = {one: signal.signal(one, signal.SIG_DFL) for one in ENDING}
     heed_ends()
     real = merging.done
 

@@ -176,9 +176,9 @@ def why_named_twice(link: Link, links: Iterable[Link], processes: Processes) -> 
     process = processes.alive(link.key)
     written = [path for path, _ in (processes.written_files(process) if process is not None else None) or ()]
     worked_on = [one.id for one in (link, *others) if one.path and is_beside(one.path, written)]
-    if worked_on == [link.id]:
+    if link.id in worked_on:
         return None, None
-    if len(worked_on) == 1:
+    if worked_on:
         return f"works on another session, {worked_on[0]}, of which this one has a copied file", None
     return None, f"so does {others[0].path}"
 
