@@ -229,6 +229,7 @@ def test_what_a_key_in_a_hook_is(command: str, secret: bool) -> None:
         "curl https://u:p@s3cretvalue99@h/",
         "ntfy publish --token s3cretvalue99 x",
         "x --pass s3cretvalue99",
+        "x --password -s3cretvalue99",
         "export FOO_TOKEN=s3cretvalue99; x",
         "PASSWORD='s3 cretvalue99' x",
         """curl -d '{"token": "s3cretvalue99"}' h""",

@@ -13,6 +13,7 @@ import pytest
 from agentctl.errors import UsageError
 from agentctl.kernel import commands
 from agentctl.kernel.commands import DONE, NOT_FOUND, NOT_RUNNABLE, TIMED_OUT, TOO_LONG, Ran
+from agentctl.launch import spawn
 from tests.support.children import until
 
 if TYPE_CHECKING:
@@ -140,3 +141,17 @@ def test_a_stream_is_read_line_by_line(tmp_path: Path) -> None:
     ran = commands.stream(["sh", "-c", "echo a; echo b; echo err >&2; exit 4"], str(tmp_path), ENV, lines.append)
     assert (ran.outcome, ran.code, ran.said, lines) == (DONE, 4, "err", [b"a\n", b"b\n"])
     assert commands.stream(["no-such-program"], str(tmp_path), ENV, lines.append).outcome == NOT_FOUND
+
+
+def test_a_relative_folder_of_path_is_the_persons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty or relative entry: what lies in the directory that a command works on is not run because of it."""
+    for name in ("mine", "theirs"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        for path in (tmp_path / name / "tool", tmp_path / name / "bin" / "tool2"):
+            path.write_text(f"#!/bin/sh\necho {name}\n")
+            path.chmod(0o755)
+    monkeypatch.chdir(tmp_path / "mine")
+    env = {"PATH": "/usr/bin:/bin:bin:"}
+    for word in ("tool", "tool2"):
+        assert commands.run([word], str(tmp_path / "theirs"), env, 20).out == b"mine\n"
+        assert spawn.executable(word, env, str(tmp_path / "theirs")).startswith(str(tmp_path / "mine"))

@@ -6,6 +6,24 @@ from tests.mutants.model import mutant
 
 LAUNCHES = (
     mutant(
+        "path-of-the-person",
+        "an empty or relative entry of PATH means the directory of the person",
+        "a program that an agent put into its directory is run",
+        "tests/kernel/test_commands.py::test_a_relative_folder_of_path_is_the_persons",
+        (
+            "kernel/commands.py",
+            'env={**env, "PATH": os.pathsep.join(folders_of_path(env))},',
+            "env=env,",
+        ),
+    ),
+    mutant(
+        "secret-with-a-hyphen",
+        "the value of a secret option is redacted if it begins with a hyphen, too",
+        "a password is kept in launch.json",
+        "tests/test_security.py",
+        ("files/redaction.py", 'if hide and not word.startswith("--"):', 'if hide and not word.startswith("-"):'),
+    ),
+    mutant(
         "order-taken-back",
         "what decides whether a screen was started is who has the order, not what tmux says",
         "launch says that nothing was started while the agent works",

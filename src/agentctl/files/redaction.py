@@ -38,7 +38,7 @@ NAME = (
 NAMED = (
     rf"(?i)({NAME}=)({VALUE})",
     rf"""(?i)(["']{NAME}\\?["']\s*:\s*\\?["'])(?!\$)([^"'\\]+)""",
-    rf"(?i)(?<![\w\-])(--(?:\w+[-_])*(?:api-?key|token|secret|password|passwd|passphrase|pass)\s+)(?![-<])({VALUE})",
+    rf"(?i)(?<![\w\-])(--(?:\w+[-_])*(?:api-?key|token|secret|password|passwd|passphrase|pass)\s+)(?!--|<)({VALUE})",
     r"(?i)\b((?:\w+-)+(?:key|token|secret|password):\s*)([A-Za-z0-9_\-.+/=]{6,})",
     r"(?i)\b(authorization:\s*(?:bearer|basic|token|digest|apikey|key|bot)\s+)([A-Za-z0-9_\-.+/=]{6,})",
     r"""(\bhooks\.slack\.com/\w+/|\bdiscord(?:app)?\.com/api/webhooks/)(?!\$)([^\s'"]{6,})""",
@@ -83,7 +83,7 @@ def redact(argv: Sequence[str]) -> list[str]:
 
     words, hide = [], False
     for word in argv:
-        if hide and not word.startswith("-"):
+        if hide and not word.startswith("--"):  # a value may begin with a hyphen; an option has two
             words.append(REDACTED)
         elif (assigned := re.fullmatch(ASSIGNED, word)) is not None:
             words.append(assigned[1] + REDACTED)

@@ -78,6 +78,19 @@ def run(
         return Ran(code, content(out), content(err))
 
 
+def folders_of_path(env: Mapping[str, str]) -> list[str]:
+    """Return the folders in which a program is looked for. An empty or relative one means the directory of the person:
+    what an agent put into the directory that a command works on is not run because of it."""
+    folders = env.get("PATH", os.defpath).split(os.pathsep)
+    if all(map(os.path.isabs, folders)):
+        return folders
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        return [folder for folder in folders if os.path.isabs(folder)]
+    return [os.path.normpath(os.path.join(here, folder)) for folder in folders]
+
+
 def stream(argv: Sequence[str], cwd: str, env: Mapping[str, str], each: Callable[[bytes], object] | None = None) -> Ran:
     """Run a program with its stdout as ours, or call `each` with every line of it. There is no limit: it may print as
     much, and we may read as slowly, as we like. Ran.out is empty."""
@@ -117,7 +130,7 @@ def begin(
         return subprocess.Popen(
             list(argv),
             cwd=cwd,
-            env=env,
+            env={**env, "PATH": os.pathsep.join(folders_of_path(env))},
             stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -13,6 +13,7 @@ from agentctl.durations import utc
 from agentctl.errors import LaunchFailed, MissingProgram, Refused, UsageError
 from agentctl.files.bounded import text_or_none
 from agentctl.files.redaction import holds_secret, redact, redact_text, shortened
+from agentctl.kernel.commands import folders_of_path
 from agentctl.kernel.procfs import own_pid_namespace
 from agentctl.kernel.recorded import key_here
 from agentctl.launches import lineage, records
@@ -239,8 +240,8 @@ def executable(word: str, env: Mapping[str, str], cwd: str) -> str:
     MissingProgram."""
     if "/" in word:
         return os.path.join(cwd, word)
-    for folder in env.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.abspath(os.path.join(cwd, folder, word))
+    for folder in folders_of_path(env):
+        path = os.path.join(folder, word)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise MissingProgram(f"{word}: not found in PATH; install it, or add its folder to PATH")
