@@ -246,7 +246,7 @@ def ending(world: World) -> None:
         agent.file.unlink()
     world.look()
     world.check("its turn is over", done.id, "done", process="gone", inferred=True)
-    world.check_unattached("its process", done, [done.id])
+    world.check_unattached("its process", done, [done.id, terminated.id])  # its directory is only a hint
     world.check("its turn is not over", terminated.id, "unknown", process="unknown")
     world.check_unattached("its process", terminated, [terminated.id])
 

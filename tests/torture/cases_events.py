@@ -34,6 +34,11 @@ time.time = shifted
 """
 
 
+def heed_ctrl_c() -> None:
+    """A shell that starts the suite in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Stream:
     """`agentctl events -f`, and what it has printed so far."""
 
@@ -47,7 +52,12 @@ class Stream:
         env = {**world.env, "PYTHONPATH": f"{moved}:{world.env['PYTHONPATH']}"}
         with self._path.open("w") as file:
             self.popen = subprocess.Popen(
-                [*world.command, "events", "-f"], env=env, cwd=world.work, stdin=subprocess.DEVNULL, stdout=file
+                [*world.command, "events", "-f"],
+                env=env,
+                cwd=world.work,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                preexec_fn=heed_ctrl_c,
             )
         world.keep(Handle(self.popen.pid, start_ticks(self.popen.pid), self.popen))
         wait_until("the checkpoint", lambda: self.lines())

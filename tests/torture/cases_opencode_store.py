@@ -96,7 +96,7 @@ def opencode_of_fifos(world: World) -> None:
     world.look()
     check_time(world)
     check_not_ended(world, "its newest message is a FIFO", older)
-    world.check("one of its database meanwhile", live.id, "running", pid=live)
+    check_not_ended(world, "its own database has no name any more", live)
 
 
 @case("store-hangs")
@@ -202,7 +202,8 @@ def read_only_opencode(world: World) -> None:
     world.until_the_end(read_only(world.folder / "data"))
     world.look()
     world.check("in mid-turn", agent.id, "running", pid=agent, link="exact")
-    world.check("killed", killed.id, "stopped", process="gone")
+    # In a PID namespace a mount of its own may be a volume that others have, too.
+    world.check("killed", killed.id, "unknown", process="unknown")
 
 
 @case("clock-step")
@@ -326,6 +327,7 @@ def torn_opencode(world: World) -> None:
         check_soon(world, others)
         check_not_ended(world, f"its write-ahead log {label}", live)
         wal_of(live.database).write_bytes(wal)
+    world.look()  # SQLite makes its index of the log anew
     world.expects_problems = True
     world.sample = 4
 

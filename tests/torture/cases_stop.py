@@ -226,12 +226,12 @@ def wrong_one_forged(world: World) -> None:
     forged = Demo.spawn(world, "[[sleep:300]]")
     forged.wait_for_event("prompt")  # it writes its file no more
     path = forged.folder / "process.json"
-    others: tuple[tuple[Handle, str], ...] = ((stranger, f"pid {stranger.pid}"), (demo, demo.id))
+    others: tuple[tuple[Handle, str], ...] = ((stranger, f"pid {stranger.pid}"), (demo, "may be on it"))
     for whose, word in others:
         entry = {**json.loads(path.read_text()), "pid": whose.pid, "start_ticks": whose.start}
         path.write_text(json.dumps(entry))
         check_refused(world, "the demo agent's file names somebody else", stop(world, forged.id), word, whose, forged)
-    check_refused(world, "the same with --force", stop(world, forged.id, "--force"), demo.id, demo, forged)
+    check_refused(world, "the same with --force", stop(world, forged.id, "--force"), "may be on it", demo, forged)
     world.expects_unattached |= {forged.pid}
 
 

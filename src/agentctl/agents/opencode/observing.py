@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from agentctl.agents.directories import is_in
 from agentctl.model import WAITING, Details
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from agentctl.agents.opencode.turn import Tool
+    from agentctl.agents.opencode.turn import Row, Tool
     from agentctl.kernel.processes import Processes
     from agentctl.model import Link
 
@@ -33,3 +34,8 @@ def waiting_for_person(link: Link, tool: Tool) -> Link:
 
 def retrying(error: str | None) -> str | None:
     return f"the model call failed and is retried: {error}" if error else None
+
+
+def works_in(row: Row, details: Details) -> bool:
+    """Return whether a session may work in the directory of a process. One that cannot be read may work anywhere."""
+    return row.directory is None or is_in(details, row.directory)

@@ -7,11 +7,10 @@ import os
 from agentctl.agents import base
 from agentctl.agents.activity import Moments
 from agentctl.agents.base import FINISHING, Candidates
-from agentctl.agents.directories import is_in
 from agentctl.agents.opencode.adapter import ADAPTER, NAME
 from agentctl.agents.opencode.arguments import Arguments, read_arguments
 from agentctl.agents.opencode.nameless import looks_like, nameless
-from agentctl.agents.opencode.observing import retrying, runs_as_process, waiting_for_person
+from agentctl.agents.opencode.observing import retrying, runs_as_process, waiting_for_person, works_in
 from agentctl.agents.opencode.sessions import Sessions, check_root
 from agentctl.files.bounded import real_path
 from agentctl.model import (
@@ -64,6 +63,7 @@ class Store(base.Store):
         self._answers: dict[ProcessKey, list[Answer]] = {}
         self._silent = 0  # processes that were asked and did not answer in time
         self._open_files: dict[ProcessKey, list[str]] = {}
+        self._at_work: frozenset[ProcessKey] = frozenset()  # the processes that have a database open
         self._held: frozenset[str] = frozenset()  # the sessions whose process is proved
         self._nameless: set[ProcessKey] = set()  # those that write to a database that was removed
         self._served: list[str] = []  # the directories that live servers were started in
@@ -83,6 +83,7 @@ class Store(base.Store):
             for hidden in (HOLDERS, SESSIONS):
                 self.reader.note(path, f"pid {process.pid} writes to a file of this name that was removed", hidden)
         agents = list(self._agents(processes))
+        self._at_work = frozenset(process.key for process, _, _ in agents)
         self._read_trails(agents, processes)
         self._open_files = {process.key: files for process, _, files in agents}
         for process, details, _ in agents:
@@ -251,7 +252,7 @@ class Store(base.Store):
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
         ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
         ids = list(dict.fromkeys([*ids, *self._told_to_open(given, cwd, started_at)]))
-        if not ids:
+        if not ids and self._may_write(process):
             return Candidates(self._open_since(started_at), sole=False, why="no log of it says which session it is on")
         ids = self._worked_on_last(process, ids) if given.has_screen else ids
         hidden = process.key in self._unread or self.reader.can_hide(SESSIONS)
@@ -322,6 +323,10 @@ class Store(base.Store):
         why = "its log, which may be a moment late, names nothing that it works on"
         sole = not given.serves and not any(self._is_of_another(id, trail.run) for id in ids if id not in rest)
         return Candidates(tuple(dict.fromkeys([*ids, *rest])), sole=sole, why=why)
+
+    def _may_write(self, process: Process) -> bool:
+        """Return whether a process has a database of this store open. The older layout keeps no file open."""
+        return process.key in self._at_work or not self._sessions.databases
 
     def _open_since(self, moment: float) -> tuple[str, ...]:
         """Return the open turns that were begun since, and that no process is proved to be on. Directory and prompt are
@@ -491,8 +496,3 @@ class Store(base.Store):
                     if tool.quiet:
                         return tool
         return None
-
-
-def works_in(row: Row, details: Details) -> bool:
-    """Return whether a session may work in the directory of a process. One that cannot be read may work anywhere."""
-    return row.directory is None or is_in(details, row.directory)
