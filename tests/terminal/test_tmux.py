@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +20,6 @@ from tests.support.screen_home import ScreenHome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 PANE = Pane("/s", "%3", "/dev/pts/3", 30, "@2", "$1", "my work")
 LINE = "/dev/pts/3 30 %3 @2 $1 0 0 0 0 my work"
@@ -223,9 +224,16 @@ SANDBOXES = {
 
 
 @pytest.fixture
-def listening(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+def short() -> Iterator[Path]:
+    """A folder with a short path: the address of a socket has 108 bytes."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def listening(short: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """The socket of a server in a sandbox."""
-    path = tmp_path / "home" / "sockets" / f"tmux-{os.getuid()}" / "default"
+    path = short / "home" / "sockets" / f"tmux-{os.getuid()}" / "default"
     path.parent.mkdir(parents=True)
     command = [*request.param, sys.executable, "-c", LISTEN, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listening:
@@ -237,9 +245,9 @@ def listening(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.linux
 @pytest.mark.parametrize("listening", SANDBOXES.values(), ids=SANDBOXES, indirect=True)
-def test_no_client_is_run_for_a_server_in_a_sandbox(tmp_path: Path, listening: str) -> None:
+def test_no_client_is_run_for_a_server_in_a_sandbox(short: Path, listening: str) -> None:
     """A tmux client opens files for its server: a command alias of the server is enough."""
-    home = ScreenHome(tmp_path / "home")
+    home = ScreenHome(short / "home")
     home.set("fails", "a client was run")
     panes, (problem,) = tmux.panes(home.env, [f"{listening},1,0"])
     assert panes == []
@@ -253,8 +261,8 @@ def test_no_client_is_run_for_a_server_in_a_sandbox(tmp_path: Path, listening: s
 
 @pytest.mark.linux
 @pytest.mark.parametrize("listening", [[]], indirect=True)
-def test_a_server_that_is_as_free_as_we_are_is_asked(tmp_path: Path, listening: str) -> None:
-    home = ScreenHome(tmp_path / "home")
+def test_a_server_that_is_as_free_as_we_are_is_asked(short: Path, listening: str) -> None:
+    home = ScreenHome(short / "home")
     home.set("pane", LINE)
     assert tmux.panes(home.env) == ([PANE._replace(socket=listening)], [])
 

@@ -250,8 +250,7 @@ class Store(base.Store):
             return self._candidates_by_log(ids, last, trail, given, cwd, started_at)
         if given.serves:
             return Candidates(tuple(ids), sole=False, why="it serves sessions of any directory, and says not which")
-        ids = [id for id in ids if not any(self._has_logged(id, other) for other in self._trails.values())]
-        ids = list(dict.fromkeys([*ids, *self._told_to_open(given, cwd, started_at)]))
+        ids = list(dict.fromkeys([*self._unlogged(ids), *self._told_to_open(given, cwd, started_at)]))
         if not ids and self._may_write(process):
             return Candidates(self._open_since(started_at), sole=False, why="no log of it says which session it is on")
         ids = self._worked_on_last(process, ids) if given.has_screen else ids
@@ -332,8 +331,11 @@ class Store(base.Store):
         """Return the open turns that were begun since, and that no process is proved to be on. Directory and prompt are
         hints: they may say which session a process is on, and cannot say that it is on none."""
         begun = (row.id for row in self._sessions.begun_since(moment) if row.id not in self._held)
-        unsaid = (id for id in begun if not any(self._has_logged(id, trail) for trail in self._trails.values()))
-        return tuple(id for id in unsaid if self._is_open(id))
+        return tuple(id for id in self._unlogged(begun) if self._is_open(id))
+
+    def _unlogged(self, ids: Iterable[str]) -> list[str]:
+        """Return those of which no process that we know by its log says that it works on their newest turn."""
+        return [id for id in ids if not any(self._has_logged(id, trail) for trail in self._trails.values())]
 
     def _is_open(self, id: str) -> bool:
         """Return whether a turn is open: a server is on no session that is at rest."""
