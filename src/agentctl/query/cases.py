@@ -128,8 +128,9 @@ def case_of(name: Name, roots: set[str], facts: Sorted) -> Case:
     screens = screens_of(name, roots, facts.screens[agent]) if agent in facts.screens else ()
     unlikely = unlikely_of(name, roots, facts.unlikely.get(agent, ()), facts.links.get(name, ()), facts.processes)
     if name not in facts.concerned:  # as nearly all of them: there is only a record
-        doubts = {"strangers": strangers, "screens": screens, "unlikely": unlikely}
-        return Case(agent, id, record, (), (), incomplete, blockers, (), **doubts)
+        return Case(
+            agent, id, record, (), (), incomplete, blockers, (), strangers=strangers, screens=screens, unlikely=unlikely
+        )
     links = sorted(facts.links.get(name, ()), key=link_order)
     live = tuple(link for link in links if link.left is None and facts.processes.alive(link.key))
     keys = {link.key for link in live}
