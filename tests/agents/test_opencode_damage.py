@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentctl.agents import load_all
+from agentctl.agents.opencode import adapter
 from agentctl.agents.opencode.db import Database, Unreadable
 from agentctl.agents.opencode.sessions import newest_of
 from agentctl.agents.opencode.turn import Row
+from agentctl.model import Details, Process, ProcessKey
 from agentctl.query import sessions
 from agentctl.usage.query import Question, spent
 from tests.support.opencode_home import Home
@@ -102,3 +104,19 @@ def test_a_root_that_is_no_database_is_a_problem_in_both(tmp_path: Path) -> None
     path.write_text("this is no database")
     listed, counted = problems_of_both(tmp_path, OPENCODE_DB=str(path))
     assert str(path) in listed and str(path) in counted
+
+
+def test_a_client_that_only_logs_is_on_no_session(home: Home) -> None:
+    """As `opencode attach` of 1.18.33: it has the log open, and no database. The older layout keeps no other open."""
+    home.session("ses_new", 10)
+    process, details = Process(ProcessKey("boot", 1, 1), 0, "opencode", "S"), Details(("opencode",), cwd="/work")
+    store = adapter.ADAPTER.open_store(str(home.data))
+    store.survey()
+    log = str(home.log)
+    assert store.candidates_by_files([log], process, details, 0.0).ids == ()
+    assert store.candidates_by_files([log, str(home.path)], process, details, 0.0).ids == ("ses_new",)
+    home.path.unlink()
+    shutil.copytree(LEGACY / "storage", home.data / "storage")
+    older = adapter.ADAPTER.open_store(str(home.data))
+    older.survey()
+    assert LEGACY_ID in (older.candidates_by_files([log], process, details, 0.0).ids or ())

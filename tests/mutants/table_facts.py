@@ -67,7 +67,11 @@ FACTS = (
         "whoever only reads a database is not on a session, although SQLite opens a file of it for writing",
         "another agentctl that looks at the same moment makes dead sessions unknown",
         "another-name/another_name_but_innocent",
-        ("agents/opencode/store.py", "if all(path.endswith(SHARED) for path in paths):", "if False:"),
+        (
+            "agents/opencode/store.py",
+            'if all(path.endswith((*SHARED, ".log") if self._sessions.databases else SHARED) for path in paths):',
+            "if False:",
+        ),
     ),
     mutant(
         "other-mounts",

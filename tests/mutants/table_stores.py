@@ -209,4 +209,11 @@ STORES = (
             "calls = (of_message(row, message, older=True) for message in folder.of_session(row.id))",
         ),
     ),
+    mutant(
+        "client-that-only-logs",
+        "an OpenCode that has only its log open is on no session of a database",
+        "a session whose server was killed is unknown while a client of it lives",
+        "tests/agents/test_opencode_damage.py::test_a_client_that_only_logs_is_on_no_session",
+        ("agents/opencode/store.py", '(*SHARED, ".log") if self._sessions.databases else SHARED', "SHARED"),
+    ),
 )

@@ -264,8 +264,8 @@ class Store(base.Store):
         """Return the sessions that were written since such a process started, and the latest of its directory: it may
         have been told to go on with one. Its arguments may be those of a runtime, so they say nothing. If its log
         reaches back to its start, it is on no turn that another run has logged."""
-        if all(path.endswith(SHARED) for path in paths):
-            return Candidates((), sole=False, why="it only reads the database")
+        if all(path.endswith((*SHARED, ".log") if self._sessions.databases else SHARED) for path in paths):
+            return Candidates((), sole=False, why="it writes to no database: it only reads, or logs as a client does")
         trail = self._trails.get(process.key)
         if trail is not None and trail.whole:
             since = (row.id for row in self._sessions.begun_since(started_at))
