@@ -145,3 +145,12 @@ def test_a_screen_whose_ports_cannot_be_seen_may_have_loaded_it() -> None:
     thread = loaded(101, 9)
     shows, busy = shown_on([Screen(key(1), 100)], [thread])
     assert (shows[key(1)].id, shows[key(1)].strength, busy) == (thread.id, SOLE, {key(1)})
+
+
+def test_an_opening_within_the_grain_of_the_clocks_takes_no_screen_away() -> None:
+    """The start of a process is known to a hundredth: a thread that began as it did is not one that it went on to."""
+    named, other = begun(100.0), begun(100.02)
+    one = Screen(key(1), 100.0, frozenset(), frozenset({named}))
+    assert shown([one], Held(named, None, True), Held(other, None, True)) == {1: (named, SOLE)}
+    later = begun(100.2)
+    assert shown([one], Held(named, None, True), Held(later, None, True)) == {1: (later, SOLE)}
