@@ -103,7 +103,7 @@ def surroundings(world: FixtureWorld, table: Processes, *, swapped: bool = True)
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    cached = ("/cache", "/cache/agentctl", "/cache/agentctl/roots.json")
+    cached = ("/cache", "/cache/agentctl", "/cache/agentctl/roots.json", "/cache/agentctl/folders.json")
     names = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     return sorted(name for name in names if not name.endswith(cached))
 
