@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest $(if $(NO_SKIPS),--no-skips)
 
@@ -10,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest $(if $(NO_SKIPS),--no-skips)
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-demo: $(READY)  ## start demo agents in a temporary home and show what agentctl says about them
+demo: $(CORE)  ## start demo agents in a temporary home and show what agentctl says about them
 	@$(BIN)/python scripts/demo.py
 
 test: lint unit  ## lint, types and all tests that need no privileges, but for the long ones of `make stress`
@@ -54,8 +55,8 @@ soak: $(READY)  ## agents live and die at random while an oracle checks every an
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(AGENTS),--agents $(AGENTS)) \
 	  $(if $(WITH),--with $(WITH))
 
-lab: $(READY)  ## run the real agents, offline, in every state: [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1] (needs Node)
-	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(AGENT),--agent $(AGENT)) \
+lab: $(READY)  ## run the real agents, offline, in every state: [FULL=1] [AGENT=codex [VERSION=latest]] [CELL=name] [CONTROLS=1] [VERBS=1] [EVENTS=1] (needs Node)
+	$(BIN)/python -m tests.lab $(if $(FULL),--full) $(if $(CONTROLS),--controls) $(if $(VERBS),--verbs) $(if $(EVENTS),--events) $(if $(AGENT),--agent $(AGENT)) \
 	  $(if $(VERSION),--version $(VERSION)) $(if $(CELL),--cell $(CELL))
 
 ladder: $(READY)  ## the core cells of `make lab` on versions of the last months; writes its part of docs/certified.md: [AGENT=codex [VERSION=0.140.0]] (needs Node; by hand, not in CI)
@@ -65,6 +66,7 @@ bench: $(READY)  ## what commands cost with 100 to 10 000 stored sessions; write
 	scripts/contained $(BIN)/python -m bench.scale $(if $(QUICK),--quick) $(if $(N),-n $(N))
 	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.launch)
 	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.wait)
+	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.live)
 	$(if $(QUICK)$(N),,scripts/contained $(BIN)/python -m bench.usage)
 
 bench-against: $(READY)  ## what commands cost in the working tree and in REV, in one run; fails above 1.05 times: REV=main [INSTRUCTIONS=1] [ROUNDS=20] [N=1000] [ONLY=list]
@@ -79,11 +81,17 @@ screenshot: $(READY)  ## draw the pictures in the README anew, from real runs
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml requirements-dev.txt requirements-tools.txt
+# Without the extras: what `pip install agentctl` gives.
+$(CORE): pyproject.toml requirements-tools.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "agentctl needs Python 3.11 or newer: $(PYTHON) is not. Try: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "setting up $(VENV) (a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-tools.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -r requirements-dev.txt -e .
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e .
+	@touch $(CORE)
+
+$(READY): $(CORE) requirements-dev.txt
+	@echo "adding what the tests need to $(VENV)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt
 	@touch $(READY)

@@ -1,7 +1,7 @@
 """A home for benchmarks: stored sessions, kept launches, live stand-in agents among other processes.
 
 The agents are those of the torture suite, so what they hold and write is what the real ones do. All of it is ended and
-removed at the end; the stored sessions themselves stay in their cache (they are linked, and nothing writes to them).
+removed at the end; the stored sessions are copies of those in the cache.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.stored import CACHE, stored
+from bench.stored import stored
 from tests import agents
 from tests.torture.agents import Agent
 from tests.torture.handles import Programs
@@ -37,8 +37,9 @@ class Home:
 
     def __init__(self, stored: int, live: int, processes: int) -> None:
         self.stored, self.live, self.others = stored, live, processes
-        CACHE.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
+        # In TMPDIR, which scripts/contained puts on a file system that its namespace made: agentctl takes any other for
+        # one that processes outside of the namespace use, so it could prove no end, and would answer another question.
+        self.folder = Path(tempfile.mkdtemp(prefix="run-"))
         self.children: list[subprocess.Popen[bytes]] = []
         self.source: Stored
         self.world: World
@@ -70,7 +71,7 @@ class Home:
             Case("bench", lambda world: None), Report(), self.folder / "world", Programs(self.folder / "bin")
         )
         for name in ("home", "data"):
-            shutil.copytree(self.source.folder / name, self.world.folder / name, copy_function=link, dirs_exist_ok=True)
+            shutil.copytree(self.source.folder / name, self.world.folder / name, dirs_exist_ok=True)
         self.keep_launches()
         self.start_others()
         for index in range(self.live):
@@ -142,15 +143,6 @@ def standin_of(one: Description) -> type[Agent]:
     if found is None or not issubclass(found, Agent):
         raise TypeError(f"{one.NAME} has a share in the benchmarks, and its description has no stand-in")
     return found
-
-
-def link(source: str, target: str) -> str:
-    """Databases are written to by those who open them: those are copied."""
-    if source.endswith(".jsonl"):
-        os.link(source, target)
-    else:
-        shutil.copy2(source, target)
-    return target
 
 
 def base36(number: int) -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from tests import agents
 
-VERSION = 5
+VERSION = 6
 CACHE = Path(__file__).parent.parent / "build" / "bench"
 DAY = 86400
 FRESH = 20 * 3600  # an older one has other sessions in the last week

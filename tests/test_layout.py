@@ -45,6 +45,7 @@ ROOMS = (
     "wait",
     "send",
     "usage",
+    "server",
     "cli",
 )
 ANYTHING_LAZILY = ("__init__", "__main__")
@@ -190,7 +191,13 @@ PURE = {
     "live/difference.py": {"agentctl.model", "collections.abc"},
     "usage/report.py": {"agentctl.model", "agentctl.usage.sums", "collections.abc"},
     "query/world.py": {"agentctl.launches.written", "agentctl.model", "agentctl.kernel.processes", "collections.abc"},
-    "query/present.py": {"agentctl.model", "agentctl.kernel.processes", "agentctl.query.world"},
+    "query/asked.py": {"agentctl.fast.hash", "agentctl.model", "collections.abc", "typing"},
+    "query/present.py": {
+        "agentctl.model",
+        "agentctl.kernel.processes",
+        "agentctl.query.asked",
+        "agentctl.query.world",
+    },
     "query/cases.py": {
         "agentctl.model",
         "agentctl.kernel.processes",

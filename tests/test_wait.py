@@ -13,6 +13,7 @@ import pytest
 from agentctl import wait as waiting
 from agentctl.errors import NotFound
 from agentctl.kernel import watch
+from agentctl.live import pace, rounds
 from agentctl.model import ALIVE, GONE, UNKNOWN, Session
 from agentctl.query import sessions
 from tests.support.demo_home import COMMAND, TIMEOUT, Home, session_of, wait_until
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from agentctl.live.rounds import Interest
     from agentctl.query.sessions import Look
     from agentctl.wait import Result, Transition
     from tests.support.launch_world import World
@@ -30,8 +32,8 @@ GO = "[[bash:while [ ! -e go ]; do sleep 0.02; done]]"
 
 @pytest.fixture(autouse=True)
 def only_events_wake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PAUSES", (10 * TIMEOUT, 10 * TIMEOUT))
-    monkeypatch.setattr(watch, "BLIND_PAUSES", (10 * TIMEOUT, 10 * TIMEOUT))
+    monkeypatch.setattr(pace, "PAUSES", (10 * TIMEOUT, 10 * TIMEOUT))
+    monkeypatch.setattr(pace, "BLIND_PAUSE", 10 * TIMEOUT)
 
 
 @pytest.fixture
@@ -176,30 +178,30 @@ def test_what_meets_the_condition_is_no_timeout() -> None:
 def test_an_end_between_look_and_sleep_is_not_lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of the loop, driven: it dies after it was looked at and watched, before the sleep."""
     id, child = home.start("[[sleep:300]]")
-    real = waiting.cover
+    real = rounds.Rounds.cover
 
-    def then_kill(*given: Any) -> bool:
-        new = real(*given)
+    def then_kill(self: rounds.Rounds, interest: Interest) -> bool:
+        new = real(self, interest)
         if not new and child.poll() is None:
             child.kill()
             child.wait()
         return new
 
-    monkeypatch.setattr(waiting, "cover", then_kill)
+    monkeypatch.setattr(rounds.Rounds, "cover", then_kill)
     assert Waiting(home, id).end().exit_code == 7
 
 
 def test_an_end_between_the_first_look_and_the_watch_is_not_lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     id, child = home.start("[[sleep:300]]")
-    real = waiting.cover
+    real = rounds.Rounds.cover
 
-    def kill_first(*given: Any) -> bool:
+    def kill_first(self: rounds.Rounds, interest: Interest) -> bool:
         if child.poll() is None:
             child.kill()
             child.wait()
-        return real(*given)
+        return real(self, interest)
 
-    monkeypatch.setattr(waiting, "cover", kill_first)
+    monkeypatch.setattr(rounds.Rounds, "cover", kill_first)
     assert Waiting(home, id).end().exit_code == 7
 
 
@@ -328,17 +330,17 @@ def test_an_unknown_at_the_end_of_the_time_is_no_timeout(home: Home, candidate: 
 
 def test_a_burst_of_writes_wakes_once_per_gap(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gap is longer than any test, so the whole burst wakes once. The end of the process wakes all the same."""
-    slept: list[float | None] = []
+    slept: list[float] = []
     woken: list[str] = []
 
     class Noted(watch.Watch):
-        def sleep(self, until: float | None = None) -> str:
+        def sleep(self, until: float) -> str:
             slept.append(until)
             woken.append(super().sleep(until))
             return woken[-1]
 
-    monkeypatch.setattr(watch, "GAPS", (10 * TIMEOUT, 10 * TIMEOUT))
-    monkeypatch.setattr(waiting, "Watch", Noted)
+    monkeypatch.setattr(pace, "GRAIN", 10 * TIMEOUT)
+    monkeypatch.setattr(rounds, "Watch", Noted)
     id, child = home.start("[[sleep:300]]")
     wait = Waiting(home, id)
 
@@ -416,6 +418,8 @@ SESSION = Session("id", "agent", "running", ALIVE, "working")
         ({"status": "unknown", "process": UNKNOWN, "rule": "supervised"}, "ended", (5, waiting.UNSURE)),
         ({"status": "unknown", "process": UNKNOWN, "rule": "elsewhere"}, None, (5, 0)),
         ({"status": "unknown", "process": UNKNOWN, "rule": "unseen"}, None, (5, 0)),
+        ({"status": "unknown", "process": UNKNOWN, "rule": "handed-on"}, None, (5, 0)),
+        ({"status": "unknown", "process": UNKNOWN, "rule": "wrapped"}, None, (None, 0)),
         ({"status": "unknown", "process": GONE, "rule": "unread"}, "ended", (5, 0)),
     ],
 )

@@ -14,6 +14,7 @@ from agentctl import wait as waiting
 from agentctl.kernel import watch
 from agentctl.launch import spawn
 from agentctl.launches import records
+from agentctl.live import pace
 from agentctl.model import GONE
 from tests.support.children import PATIENCE, until
 from tests.support.demo_home import COMMAND, SOURCES, TIMEOUT
@@ -32,8 +33,8 @@ pytestmark = pytest.mark.linux
 
 @pytest.fixture(autouse=True)
 def only_events_wake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PAUSES", (10 * PATIENCE, 10 * PATIENCE))
-    monkeypatch.setattr(watch, "BLIND_PAUSES", (10 * PATIENCE, 10 * PATIENCE))
+    monkeypatch.setattr(pace, "PAUSES", (10 * PATIENCE, 10 * PATIENCE))
+    monkeypatch.setattr(pace, "BLIND_PAUSE", 10 * PATIENCE)
     monkeypatch.setattr(waiting, "UNSURE", 10 * PATIENCE)
 
 

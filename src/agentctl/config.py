@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 PRICED = ("input", "output", "cache_read", "cache_write")
 LIMIT = 1024 * 1024
 OWNER = "configuration"  # in a problem, in place of an agent's name
-KEYS = ("agent", "cwd", "retention", "output_limit", "agents", "stores", "prices")
+KEYS = ("agent", "cwd", "retention", "output_limit", "agents", "stores", "prices", "daemon")
+DAEMON_KEYS = ("autostart",)
 AGENT_KEYS = ("model", "permissions", "unset")
 IGNORE = "ignore"  # the entry of [stores] that is no agent
 
@@ -106,6 +107,10 @@ def unknown_keys(table: Mapping[str, Any]) -> Iterator[str]:
     for key in table:
         if key not in KEYS:
             yield f"{key}: unknown key{nearest(key, KEYS)}"
+    daemon = table.get("daemon", {})
+    for key in daemon if isinstance(daemon, dict) else ():
+        if key not in DAEMON_KEYS:
+            yield f"daemon.{key}: unknown key{nearest(key, DAEMON_KEYS)}"
     agents = table.get("agents", {})
     if not isinstance(agents, dict):
         yield "[agents.NAME] must be a table"
@@ -121,7 +126,7 @@ def unknown_keys(table: Mapping[str, Any]) -> Iterator[str]:
 
 def wrong_values(table: Mapping[str, Any]) -> Iterator[str]:
     """Yield why the values of known keys cannot be used."""
-    for read in (agent_in, cwd_in, retention_in, output_limit_in):
+    for read in (agent_in, cwd_in, retention_in, output_limit_in, daemon_autostart_in):
         yield from why_not(lambda read=read: read(table))  # type: ignore[misc]
     agents = table.get("agents", {})
     for agent, settings in agents.items() if isinstance(agents, dict) else ():
@@ -239,6 +244,21 @@ def retention(env: Mapping[str, str]) -> float | None:
 def output_limit(env: Mapping[str, str]) -> int | None:
     """Return how many bytes of an agent's output are kept: `output_limit = "100M"`. None: not set."""
     return setting(env, output_limit_in)
+
+
+def daemon_autostart(env: Mapping[str, str]) -> bool:
+    """Return whether a command that needs the daemon may start it: `[daemon] autostart = true`."""
+    return setting(env, daemon_autostart_in)
+
+
+def daemon_autostart_in(table: Mapping[str, Any]) -> bool:
+    daemon = table.get("daemon", {})
+    if not isinstance(daemon, dict):
+        raise UsageError("[daemon] must be a table")
+    value = daemon.get("autostart", False)
+    if not isinstance(value, bool):
+        raise UsageError("daemon.autostart must be true or false")
+    return value
 
 
 def agent_in(table: Mapping[str, Any]) -> str | None:

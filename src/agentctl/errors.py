@@ -88,6 +88,13 @@ class Ambiguous(NotFound):
             super().__init__(f"{len(candidates)} session ids begin with {prefix!r}; give more of the id:\n{shown}")
 
 
+class SeveralGroups(NotFound):
+    def __init__(self, group: str, repositories: list[str]) -> None:
+        self.repositories = repositories
+        shown = "\n".join(f"  {one}" for one in repositories[:SHOWN])
+        super().__init__(f"group {group!r} is in {len(repositories)} places; run this in one of them:\n{shown}")
+
+
 class Refused(AgentctlError):
     exit_code = 4
 
@@ -110,6 +117,13 @@ class NoSessionYet(AgentctlError):
     def __init__(self, why: str, launch_id: str) -> None:
         self.launch_id = launch_id
         super().__init__(why)
+
+
+def shown_command(*words: str) -> str:
+    """Return a command for a person to copy: whatever the names in it are, a shell takes it for this one command."""
+    import shlex
+
+    return shlex.join(words)
 
 
 def remedy(error: OSError) -> str:

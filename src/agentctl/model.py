@@ -1,7 +1,5 @@
-"""The values that flow through agentctl. Frozen and plain: nothing here reads or decides.
-
-A session is never stored: these values live for one query and are thrown away.
-"""
+"""The values that flow through agentctl. Frozen and plain: nothing here reads or decides. A session is never stored:
+these values live for one query and are thrown away."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
 WORKING, WAITING, IDLE = "working", "waiting", "idle"
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
 CLOSED_TURNS = (DONE, FAILED, INTERRUPTED)
-
 PROCESS_WORDS = (ALIVE, GONE, UNKNOWN)
 TURN_WORDS = (WORKING, WAITING, IDLE, DONE, FAILED, INTERRUPTED, UNKNOWN)
 ALIVE_WORDS = {WORKING: "running", WAITING: "waiting", IDLE: "idle"}
@@ -235,6 +232,21 @@ class Showing(Value):
     why: str = ""
 
 
+class Question(Value):
+    """What a session asks a person: None = its store does not say. `own`: the agent's id of it; `id`: ours."""
+
+    kind: str | None  # permission | question | plan
+    tool: str | None = None
+    summary: str | None = None
+    detail: Mapping[str, Any] | None = None  # command; path and diff; plan; questions; url; input
+    options: tuple[str, ...] | None = None
+    asked_at: float | None = None
+    by: str | None = None  # "main", or the id of the sub-agent that asks
+    answerable: object = None
+    own: str | None = None
+    id: str = ""
+
+
 class Link(Value):
     """Which process is (or was) on which session, how that is proved, and what the process itself says it does.
 
@@ -264,6 +276,8 @@ class Link(Value):
     screens: tuple[Showing, ...] = ()  # the clients of this process that show the session; the first one is proved best
     cwd: str | None = None  # of the session, by the process itself: its own directory may be another one
     began: float | None = None  # when the session began, if there is no record of it yet
+    lived_at: float | None = None  # a moment at which this very process lived, by the clock of then
+    asks: tuple[Question, ...] = ()  # if it waits for a person
 
 
 class Claim(Value):
@@ -343,6 +357,9 @@ class Launch(Value):
     time_limit: float | None = None
     path: str | None = None
     launcher: Launcher | None = None  # None: the record does not say
+    directory: tuple[int, int, int | None] | None = None  # of `cwd`: device, inode, when it was made, as far as noted
+    wrapper: str | None = None  # the program that was started, if that is not the agent itself
+    store: str | None = None  # where its agent keeps its sessions; None: the record does not say
 
 
 class Exit(Value):
@@ -410,6 +427,7 @@ class Session(Value):
     status_since: float | None = None  # by its store: the turn was begun, a person was asked, the turn ended
     # The clients of a daemon that show it, each with pid, key, link and tty; the first one is proved best.
     screens: tuple[dict[str, Any], ...] = ()
+    questions: tuple[Question, ...] = ()
 
 
 class Unattached(Value):

@@ -137,6 +137,10 @@ def why_not(session: Session, *, reachable: bool = True) -> str | None:
 def how_to_continue(session: Session) -> str:
     """Return how a suspended session goes on. With a terminal its shell must do it: after SIGCONT alone the session
     would be in the background there, and could read no key."""
+    from agentctl.kernel.one_process import frozen_in
+
+    if frozen_in(f"/proc/{session.pid}"):
+        return "its cgroup is frozen: thaw it first (docker unpause, systemctl thaw)"
     tty = (session.terminal or {}).get("tty")
     if tty is None:
         return f"continue it first: kill -CONT {session.pid}"

@@ -1,6 +1,7 @@
 """Wait for sessions. A wait follows the session, not a process, and is woken by changes, not by a clock.
 
-Each turn of the loop judges again, by the one query path. It never guesses from the wake-up what has happened.
+What wakes it, and how often it looks, is the matter of live/rounds.py. Each round judges again, by the one query path;
+here it is decided what a look says about a target, and whether the wait for it is over.
 
 | until | over when the session is | exit code |
 |---|---|---|
@@ -21,19 +22,19 @@ import time
 from agentctl.agents import canonical_name
 from agentctl.errors import NotFound
 from agentctl.kernel import processes
-from agentctl.kernel.stall_guard import gather
-from agentctl.kernel.watch import Watch
 from agentctl.launches import records
+from agentctl.live.looking import Stalled, paths_in_stores
+from agentctl.live.rounds import Interest, Rounds
 from agentctl.model import ALIVE, FAILED, GONE, IDLE, INTERRUPTED, UNKNOWN, WAITING, Launch, ProcessKey, Session, Value
 from agentctl.query.attribution import BECOMES_AGENT, child_of, left_behind, may_live, why_unseen
+from agentctl.query.elsewhere import why_apart
 from agentctl.query.reading import RECENT, Scope
 from agentctl.query.resolve import group_in, launch_named, resolve
 from agentctl.query.sessions import query, settled_look
-from agentctl.query.store_reader import watched_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from agentctl.kernel.processes import Processes
     from agentctl.model import Exit
@@ -48,7 +49,6 @@ ENDS = {"done": OK, "failed": TURN_FAILED, "stopped": STOPPED}
 UNSURE = 5.0  # seconds that an unknown which may pass must last
 FINISHING = 0.5  # seconds: an agent that was stopped and is about to end looks like one at its prompt
 PASSING = frozenset(("newer", "candidate", "supervised", "unread", "parent"))  # rules whose unknown may pass
-LOOKS_IN_A_ROW, BREATH = 3, 0.2  # looks at what was not watched before; then a rest, however much is new
 UNREAD: dict[str, object] = {  # of a session whose record is gone
     "process": UNKNOWN,
     "turn": UNKNOWN,
@@ -57,10 +57,10 @@ UNREAD: dict[str, object] = {  # of a session whose record is gone
     "processes": (),
     "link": None,
     "waiting_for": None,
+    "questions": (),
     "suspended": False,
     "terminal": None,
 }
-FORGET_STALLED = 60.0  # seconds after which a store that did not answer, and has no target of ours, is tried again
 
 
 class Seen(Value):
@@ -177,12 +177,13 @@ def wait(
     environment = dict(os.environ if env is None else env)
     deadline = None if timeout is None else time.monotonic() + timeout
     targets = find(ids, group, environment)
-    looks, announced, stalled = 0, False, Stalled()
-    with Watch() as watch:
+    announced, stalled = False, Stalled()
+    with Rounds() as rounds:
         while True:
             started = time.monotonic()
             looked = look_at(still_waiting(targets), environment, stalled)
-            for change in observe_all(still_waiting(targets), looked, until):
+            changes = observe_all(still_waiting(targets), looked, until)
+            for change in changes:
                 report(change)
             left = still_waiting(targets)
             late = deadline is not None and started >= deadline
@@ -194,10 +195,7 @@ def wait(
             if not announced:
                 announced = True
                 begun(left)
-            new = cover(watch, left, looked)
-            looks = looks + 1 if new else 0
-            if not 0 < looks < LOOKS_IN_A_ROW:
-                watch.sleep(next_look_at(left, deadline, new))
+            rounds.rest(interest_of(left, looked, deadline), changed=bool(changes))
 
 
 def still_waiting(targets: Sequence[Target]) -> list[Target]:
@@ -208,18 +206,15 @@ def is_over(targets: Sequence[Target], left: Sequence[Target], first: bool) -> b
     return not left or (first and len(left) < len(targets))
 
 
-def next_look_at(targets: Sequence[Target], deadline: float | None, new: bool) -> float | None:
-    """The latest moment of the next look; None: only a change calls for one. `new`: something was not watched before
-    the last look, and may have changed since."""
-    breath = time.monotonic() + BREATH if new else None
-    moments = [deadline, breath, *(target.settles_at() for target in targets)]
-    return min((moment for moment in moments if moment is not None), default=None)
+def next_look_at(targets: Sequence[Target], deadline: float | None) -> float:
+    """The latest moment of the next look, if nothing else calls for one."""
+    moments = [deadline, *(target.settles_at() for target in targets)]
+    return min((moment for moment in moments if moment is not None), default=float("inf"))
 
 
-def observe_all(targets: Sequence[Target], looked: Looked, until: str | None) -> Iterator[Transition]:
-    for target in targets:
-        if (change := observe(target, looked, until)) is not None:
-            yield change
+def observe_all(targets: Sequence[Target], looked: Looked, until: str | None) -> list[Transition]:
+    changes = [observe(target, looked, until) for target in targets]
+    return [change for change in changes if change is not None]
 
 
 def observe(target: Target, looked: Looked, until: str | None) -> Transition | None:
@@ -268,6 +263,8 @@ def session_seen(target: Target, session: Session | None, looked: Looked, until:
 
 def decide(session: Session, until: str | None) -> tuple[int | None, float]:
     """The exit code if the wait for it is over, and the seconds for which it must stay so. Pure."""
+    if session.status == UNKNOWN and session.rule == "wrapped":
+        return None, 0.0  # what was launched lives: its end is an event
     if session.status == UNKNOWN:
         passing = session.process == UNKNOWN and session.rule in PASSING
         return CANNOT_KNOW, UNSURE if passing else 0.0
@@ -299,6 +296,8 @@ def launch_seen(target: Target, looked: Looked) -> Seen:
     if (why_unread := looked.why_unread(target.agent)) is not None:
         why = f"its process has ended, and its session cannot be looked for: {why_unread}"
         return Seen(UNKNOWN, why, code=CANNOT_KNOW, patience=UNSURE)
+    if (apart := looked.why_apart(launch)) is not None:
+        return Seen(UNKNOWN, f"its process has ended, and its session cannot be looked for: {apart}", code=CANNOT_KNOW)
     if end is None:
         why = "it ended without a session, and how is not known"
         # Even if the runner is gone: it may have recorded the end after we read the record for this look.
@@ -355,6 +354,11 @@ class Looked:
         """Return why a store of this agent could not be read; None if all of them were."""
         return next((why for look in self.looks if (why := look.world.why_unread(agent)) is not None), None)
 
+    def why_apart(self, launch: Launch) -> str | None:
+        """Return why no look has read the store of a launch; None if one has."""
+        whys = [why_apart(launch, look) for look in self.looks]
+        return whys[0] if whys and all(whys) else None
+
     def expects_exit(self, target: Target) -> bool:
         """Has the launch's child ended, while its runner lives and is about to record how?"""
         launch = target.launch
@@ -386,33 +390,14 @@ class Looked:
             yield from (key for key in own if self.processes.alive(key))
 
 
-class Stalled:
-    """The stores that did not answer, except those of our targets. Each try leaves a thread behind and a wait may be
-    long, so they are not tried at each look."""
-
-    def __init__(self) -> None:
-        self._stores: dict[tuple[str, str], str] = {}
-        self._since = 0.0
-
-    def known(self, now: float) -> dict[tuple[str, str], str]:
-        if now - self._since >= FORGET_STALLED:
-            self._stores = {}
-        return dict(self._stores)
-
-    def note(self, looked: Looked, targets: list[Target], now: float) -> None:
-        ours = {(target.agent, target.session.store) for target in targets if target.session}
-        found = {name: why for look in looked.looks for name, why in look.stalled.items() if name not in ours}
-        if found and not self._stores:
-            self._since = now
-        self._stores.update(found)
-
-
 def look_at(targets: list[Target], env: Mapping[str, str], stalled: Stalled) -> Looked:
     for target in targets:
         target.learn_exit(env)
     now = time.monotonic()
     looked = Looked([settled_look(scope, env, stalled.known(now)) for scope in scopes_of(targets)])
-    stalled.note(looked, targets, now)
+    ours = {(target.agent, target.session.store or "") for target in targets if target.session}
+    for look in looked.looks:
+        stalled.note(look, now, needed=ours)
     return looked
 
 
@@ -431,24 +416,15 @@ def scopes_of(targets: list[Target]) -> list[Scope]:
     return scopes
 
 
-def cover(watch: Watch, targets: list[Target], looked: Looked) -> bool:
-    """Watch the processes and files whose change may end the wait. True: some of them were not watched before."""
+def interest_of(targets: list[Target], looked: Looked, deadline: float | None) -> Interest:
+    """Return the processes and files whose change may end the wait, and when to look at the latest."""
     keys = {key for target in targets for key in looked.keys(target)}
-    paths, complete = paths_of_stores(targets, looked)
+    readings = [reading for look in looked.looks for reading in look.readings]
+    paths, complete = paths_in_stores([(reading, ids) for reading in readings if (ids := ids_in(reading, targets))])
     paths |= {os.path.dirname(target.launch.path) for target in targets if target.launch and target.launch.path}
     settling = any(target.settles_at() is not None for target in targets)
-    return watch.cover(keys, paths, blind=settling or not complete)
-
-
-def paths_of_stores(targets: list[Target], looked: Looked) -> tuple[set[str], bool]:
-    """The paths in the stores of these sessions that change when the sessions do, and whether those are all."""
-    readings = [reading for look in looked.looks for reading in look.readings]
-    stores = [(reading, ids) for reading in readings if (ids := ids_in(reading, targets))]
-    outcomes = gather([watched_paths(reading, ids) for reading, ids in stores if reading.usable])
-    paths = {path for found, _ in outcomes for path in found}
-    paths |= {reading.store.root for reading, _ in stores if not reading.usable}
-    complete = not any(reading.incomplete for reading, _ in stores) and not any(failure for _, failure in outcomes)
-    return paths, complete
+    due = next_look_at(targets, deadline)
+    return Interest(frozenset(keys), frozenset(paths), complete and not settling, due=due)
 
 
 def ids_in(reading: Reading, targets: list[Target]) -> list[str]:
@@ -484,7 +460,7 @@ def target_named(text: str, env: Mapping[str, str]) -> Target:
 
 
 def members(group: str, env: Mapping[str, str]) -> list[Target]:
-    """The sessions that a group has now, and its launches that have no session yet."""
-    meant = group_in(group, settled_look(Scope(since=time.time() - RECENT), env))
+    """The sessions that the slots of a group are on now, and its launches that have no session yet."""
+    meant = group_in(group, settled_look(Scope(since=time.time() - RECENT), env)).of_now()
     begun = meant.without_session()
     return [*(Target(session) for session in meant.sessions), *(Target(None, launch) for launch in begun)]

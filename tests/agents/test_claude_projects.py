@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentctl.agents.claude_code.projects import FEW, Projects
+from agentctl.agents.claude_code.projects import FEW, SUFFIX, TOO_DEEP, Projects
 from agentctl.agents.claude_code.store import Store
+from agentctl.agents.claude_code.usage import USAGE
 from agentctl.files.bounded import EARLIEST
 from agentctl.files.reader import Reader
 
 IDS = ["3f2a", "3f2a-1", "3f2", "3F2A", "x" * 200, "é", "a.jsonl"]
+SESSION = "5c1f2e44-0000-4000-8000-000000000001"
 ENTRIES = ["file", "folder", "link", "dangling"]
 trees = st.dictionaries(
     st.sampled_from(["-work-a", "-work-b", "-work-c", "-a-file"]),
@@ -62,7 +64,7 @@ def test_many_are_looked_up_in_a_list(tmp_path: Path, monkeypatch: pytest.Monkey
     projects = Projects(Reader("an-agent", str(tmp_path)))
     for number in range(3 * FEW):
         projects.transcripts_of(f"no-{number}")
-    assert len(asked) == 2 * FEW  # two folders
+    assert sum(path.endswith(SUFFIX) for path in asked) == FEW  # in one folder: the other one is a file
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o100, 0o400])
@@ -134,3 +136,35 @@ def test_sub_agents_by_name_and_by_list(sessions: dict[str, list[str]]) -> None:
         assert [projects.child(child) for child in "abcde"] == [listed.child(child) for child in "abcde"]
         for child, (path, parent) in listed.children().items():
             assert child in sessions[parent] and os.path.exists(path)
+
+
+def test_sub_agents_are_found_to_the_bottom_of_their_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "projects" / "-work-a"
+    below = folder / SESSION / "subagents"
+    run = below / "workflows" / "wf_1"
+    run.mkdir(parents=True)
+    (folder / f"{SESSION}.jsonl").write_text("{}\n")
+    for path in (below / "agent-a1.jsonl", run / "agent-a2.jsonl"):
+        path.write_text("{}\n")
+    (below / "agent-a1.meta.json").write_text("{}")
+    store = Store(str(tmp_path))
+    assert store.children(SESSION) == ["a1", "a2"]
+    assert list(store.find("a2")) == ["a2"]
+    record = store.record("a2")
+    assert record is not None
+    assert (record.path, record.parent) == (str(run / "agent-a2.jsonl"), SESSION)
+    assert store.record("b" + SESSION[1:]) is None
+    found = {folder.path: folder.parent for folder in USAGE.folders(Reader("claude-code", str(tmp_path)), [])}
+    assert found == {str(folder): None, str(below): SESSION, str(run): SESSION}
+
+
+def test_a_folder_that_leads_back_is_a_gap(tmp_path: Path) -> None:
+    below = tmp_path / "projects" / "-work-a" / SESSION / "subagents"
+    below.mkdir(parents=True)
+    (below / "again").symlink_to(below)
+    (below / "agent-a1.jsonl").write_text("{}\n")
+    (tmp_path / "projects" / "-work-a" / f"{SESSION}.jsonl").write_text("{}\n")
+    listed, counted = Reader("claude-code", str(tmp_path)), Reader("claude-code", str(tmp_path))
+    assert {id for id, _ in Projects(listed).below(str(below))} == {"a1"}
+    assert list(USAGE.folders(counted, []))
+    assert [[gap.why for gap in reader.gaps] for reader in (listed, counted)] == [[TOO_DEEP], [TOO_DEEP]]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentctl.agents.claude_code.adapter import ADAPTER
+from agentctl.agents.claude_code.adapter import ADAPTER, role_of
+from agentctl.agents.claude_code.files import why_unregistered
 from agentctl.kernel.processes import Processes
 from agentctl.kernel.programs import UNIDENTIFIED
-from agentctl.model import Details
+from agentctl.model import AGENT, HELPER, Details
 from tests.support.facts import row
 from tests.support.table import source
 
@@ -62,3 +63,22 @@ def test_a_start_in_another_form_is_of_whoever_can_have_written_it(tmp_path: Pat
 @pytest.mark.parametrize("start", [None, START // 100, 1_000_010_000, "2026-01-01T00:00:00Z"])
 def test_a_process_that_started_later_did_not_write_it(tmp_path: Path, start: object) -> None:
     assert not any(link.key.start == START for link in linked(tmp_path, start, BEGAN - 1.0))
+
+
+@pytest.mark.parametrize(
+    ("words", "role"),
+    [
+        ((), AGENT),
+        (("--chrome-native-host", "chrome-extension://x/"), HELPER),
+        (("--claude-in-chrome-mcp",), HELPER),
+        (("--chrome",), AGENT),
+        (("-p", "--chrome-native-host"), AGENT),
+    ],
+)
+def test_what_a_process_is_for(words: tuple[str, ...], role: str) -> None:
+    assert role_of(words) == role
+
+
+@pytest.mark.parametrize(("age", "starts"), [(0.0, True), (59.0, True), (61.0, False)])
+def test_an_old_process_is_not_starting(age: float, starts: bool) -> None:
+    assert ("starting" in why_unregistered(1000.0, 1000.0 + age)) == starts

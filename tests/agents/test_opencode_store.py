@@ -19,10 +19,10 @@ from agentctl.agents.opencode.db import Database, Unreadable
 from agentctl.agents.opencode.json_store import Folder, id_time
 from agentctl.agents.opencode.log import Tail, read_lines, read_trail
 from agentctl.agents.opencode.store import Store
-from agentctl.agents.opencode.turn import Row
-from agentctl.agents.usage_base import Total
+from agentctl.agents.opencode.turn import NEWER_MESSAGES, Row
+from agentctl.agents.usage_base import Source, Total
 from agentctl.files.reader import Reader
-from agentctl.model import DONE, UNKNOWN, Details, Process, ProcessKey, Tokens
+from agentctl.model import DONE, IDLE, UNKNOWN, Details, Process, ProcessKey, Tokens
 from agentctl.query import sessions
 from tests.support.opencode_home import Home, line, tool
 from tests.support.worlds import BOOT_TIME, FIXTURES
@@ -437,3 +437,47 @@ def test_a_store_that_nobody_works_in_is_not_even_opened(home: Home) -> None:
     env = {**os.environ, **home.env}
     found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "() False False"
+
+
+# Tables that are not read
+
+INPUT = (
+    "insert into session_input (id, session_id, prompt, delivery, admitted_seq, promoted_seq, time_created)"
+    " values ('msg_1', ?, '{}', 'steer', 1, 2, 0)"
+)
+ANSWER = (
+    "insert into session_message (id, session_id, type, seq, time_created, time_updated, data)"
+    " values ('msg_2', ?, 'assistant', 3, 0, 0, '{}')"
+)
+
+
+@pytest.mark.parametrize("row", [INPUT, ANSWER])
+def test_a_session_whose_messages_are_in_other_tables_is_unknown(row: str, home: Home) -> None:
+    home.session("ses_new", 10)
+    home.session("ses_empty", 10)
+    home._do(row, "ses_new")
+    store = Store(str(home.data))
+    store.survey()
+    records = {id: store.record(id, tokens=True) for id in ("ses_new", "ses_empty")}
+    assert {id: record.turn for id, record in records.items() if record} == {"ses_new": UNKNOWN, "ses_empty": IDLE}
+    assert [(gap.session, gap.why) for gap in store.reader.gaps] == [("ses_new", NEWER_MESSAGES)]
+    database = Database(str(home.path))
+    source = Source(str(home.path), (0, 0, 0, 0))
+    assert usage.count_database(source, None, None).problem == NEWER_MESSAGES
+    assert [usage.of_session(database, found)[1] for id in records if (found := database.session(id))] == [
+        NEWER_MESSAGES,
+        None,
+    ]
+
+
+def test_other_tables_that_cannot_be_asked_may_hold_messages(home: Home) -> None:
+    home.session("ses_new", 10)
+    assert not Database(str(home.path)).has_newer_messages("ses_new")
+    home._do("alter table session_input rename column session_id to session")
+    assert Database(str(home.path)).has_newer_messages("ses_new")
+
+
+def test_a_session_with_messages_is_read_from_them(home: Home) -> None:
+    home.session("ses_old", 10)
+    home.prompt("ses_old", 11)
+    assert usage.count_database(Source(str(home.path), (0, 0, 0, 0)), None, None).problem is None

@@ -155,3 +155,31 @@ def test_a_message_as_its_row_has_it_says_the_same(
     stored = StoredMessage("id", created, written, data)
     for name in looks:
         assert getattr(stored, name) == getattr(plain, name)
+
+
+PUT_IN: tuple[dict[str, Any], list[dict[str, Any]]] = (
+    {"role": "user"},
+    [{"type": "text", "text": "context", "synthetic": True}],
+)
+ENDED = step(STEP_START, finish="stop")
+
+
+@pytest.mark.parametrize(
+    ("messages", "turn", "inferred"),
+    [
+        ((PROMPT, ENDED, PUT_IN), DONE, True),
+        ((PROMPT, ENDED, PUT_IN, PUT_IN), WORKING, False),
+        ((PROMPT, step(STEP_START, error={"name": "MessageAbortedError", "data": {}}), PUT_IN), INTERRUPTED, True),
+        ((PROMPT, ENDED, PROMPT), WORKING, False),
+        ((PROMPT, ENDED, ({"role": "user"}, [*PUT_IN[1], *PROMPT[1]])), WORKING, False),
+        ((PROMPT, ENDED, ({"role": "user"}, [])), WORKING, False),
+        ((PROMPT, step(STEP_START, ended=False), PUT_IN), WORKING, False),
+        ((PROMPT, step(STEP_START, tool("completed"), finish="tool-calls"), PUT_IN), WORKING, False),
+        ((PUT_IN,), WORKING, False),
+    ],
+)
+def test_a_message_that_a_program_put_in_need_not_begin_a_turn(
+    messages: tuple[tuple[dict[str, Any], list[dict[str, Any]]], ...], turn: str, inferred: bool
+) -> None:
+    found = turn_of(*messages)
+    assert (found.turn, found.inferred) == (turn, inferred)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SESSION_FIELDS = (
     "id agent status process turn agent_version last_turn reason error waiting_for pid process_key processes suspended "
     "terminal cwd branch model title prompt started_at updated_at ended_at exit_code signal timed_out tokens cost_usd "
-    "parent forked_from group slot launch_id host inferred link evidence may_be_open_in doing status_since screens"
+    "parent forked_from group slot launch_id host inferred link evidence may_be_open_in doing status_since screens "
+    "questions"
 )
 
 
@@ -117,7 +118,7 @@ def test_the_json_shapes_are_stable(home: Home) -> None:
     id, child = home.start("-p", "[[sleep:300]]")
     listed = ctl_json(home, "list")
     assert (sorted(listed), listed["schema"]) == (
-        ["not_shown", "problems", "schema", "sessions", "tools_left", "unattached"],
+        ["matching", "not_kept", "not_shown", "problems", "schema", "sessions", "tools_left", "unattached"],
         1,
     )
     (session,) = listed["sessions"]
@@ -127,9 +128,10 @@ def test_the_json_shapes_are_stable(home: Home) -> None:
     assert session["started_at"].endswith("Z")
     assert (session["exit_code"], session["launch_id"], session["ended_at"]) == (None, None, None)
     status = ctl_json(home, "status", id)
-    assert sorted(status) == ["problems", "schema", "session", "tools_left"]
+    assert sorted(status) == ["not_kept", "problems", "schema", "session", "tools_left"]
     why = ctl_json(home, "why", id)
-    assert sorted(why) == ["certified", "problems", "rejected", "rule", "schema", "session", "sources", "tools_left"]
+    of_why = ["certified", "not_kept", "problems", "rejected", "rule", "schema", "session", "sources", "tools_left"]
+    assert sorted(why) == of_why
     for key in set(session) - {"tokens", "updated_at"}:  # it may have written in between
         assert session[key] == status["session"][key] == why["session"][key]
 

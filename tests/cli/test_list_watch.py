@@ -146,7 +146,7 @@ def test_an_agent_cannot_draw(home: Home, screens: list[OnTerminal]) -> None:
 def test_the_counts_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "colourful", lambda: True)
     rows = [Session(word, "demo", word, "alive", "idle") for word in ("idle", "running", "waiting")]
-    monkeypatch.setattr(output, "width", lambda: 80)
+    monkeypatch.setattr(list_watch, "width", lambda: 80)
     assert "\x1b[" in list_watch.counts(rows, 0.0)
-    monkeypatch.setattr(output, "width", lambda: 30)
+    monkeypatch.setattr(list_watch, "width", lambda: 30)
     assert "\x1b[" not in list_watch.counts(rows, 0.0)

@@ -110,7 +110,7 @@ def test_the_json_shapes(home: Home, work: Path) -> None:
     assert (row["since"], row["expires_at"]) == (locked["lock"]["created_at"], locked["lock"]["expires_at"])
     assert ctl_json(home, "unlock", str(work))["lock"] == locked["lock"]
     pruned = ctl_json(home, "prune", "--dry-run")
-    assert sorted(pruned) == ["dry_run", "kept", "locks", "problems", "removed", "schema", "trimmed"]
+    assert sorted(pruned) == ["dry_run", "kept", "locks", "panes", "problems", "removed", "schema", "trimmed"]
 
 
 def test_locks_shows_who_works_and_who_locked(home: Home, work: Path, tmp_path: Path) -> None:

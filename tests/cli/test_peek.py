@@ -14,7 +14,7 @@ import pytest
 
 from agentctl.agents import jsonl
 from agentctl.agents.claude_code import records
-from agentctl.agents.codex import rollout
+from agentctl.agents.codex import messages
 from agentctl.agents.opencode import adapter
 from agentctl.cli import peek
 from agentctl.model import Message, Page
@@ -73,7 +73,7 @@ def test_messages_of_real_claude_transcripts() -> None:
 
 def test_messages_of_real_codex_rollouts() -> None:
     path = next((FIXTURES / "codex" / "interrupted").rglob("rollout-*.jsonl"))
-    assert brief(jsonl.newest(str(path), 20, rollout.messages_of)) == [
+    assert brief(jsonl.newest(str(path), 20, messages.messages_of)) == [
         ("user", "[[shell sleep 60]]"),
         ("tool", "exec_command: sleep 60"),
         ("result", "Wall time: 4.1 seconds\naborted by user"),

@@ -11,6 +11,7 @@ import pytest
 from agentctl import cli
 from agentctl.cli import format, output, stop, wait, worktree
 from agentctl.cli import locks as locks_command
+from agentctl.cli import width as width_module
 from agentctl.stop.stop import Asked, Options
 from agentctl.wait import Transition
 from agentctl.workspace import locks
@@ -114,7 +115,7 @@ def test_a_lock_and_its_refusal_tell_the_same_time(monkeypatch: pytest.MonkeyPat
 def test_locks_prints_ids_that_can_be_typed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output, "known_width", lambda: 80)
+    monkeypatch.setattr(width_module, "known_width", lambda: 80)
     row: dict[str, object] = {
         "directory": "/srv/projects/webshop/backend", "kind": "session", "holder": TIMED, "agent": "claude-code",
         "why": "is running", "since": None, "expires_at": None,
@@ -129,7 +130,7 @@ def test_locks_prints_ids_that_can_be_typed(
 def test_worktrees_show_whole_ids_and_the_end_of_branches(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output, "known_width", lambda: 80)
+    monkeypatch.setattr(width_module, "known_width", lambda: 80)
     rows = [
         (f"~/code/repo-night-{slot}", f"try/night/{slot}", "2 own", "1", "2s", f"running claude-code {id}", "night")
         for slot, id in (("claude-opus", "2ff01ded"), ("claude-haiku", "05c6ff56"))

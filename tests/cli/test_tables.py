@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentctl.cli import cells, format, output
 from agentctl.cli import list as listing
+from agentctl.cli import width as width_module
 from agentctl.model import STATUS_WORDS, Session
 
 NOW = 1_800_000_000.0
@@ -188,7 +189,7 @@ def test_it_is_as_if_made_row_by_row(rows: list[Session], tree: bool, width: int
 
     out = io.StringIO()
     with (
-        patch.object(output, "known_width", lambda: width),
+        patch.object(width_module, "known_width", lambda: width),
         patch.object(output, "colourful", lambda: colourful),
         patch.object(time, "time", lambda: NOW),
         patch.object(os.path, "expanduser", lambda path: HOME),
@@ -251,7 +252,7 @@ def test_how_wide_characters_are() -> None:
 def test_what_it_waits_for_is_seen_in_a_terminal_of_80_columns(
     width: int, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output, "known_width", lambda: width)
+    monkeypatch.setattr(width_module, "known_width", lambda: width)
     asks = Session(
         id="01a1ecd2-f295-769f-8860-7f3dc9a09583",
         agent="claude-code",
@@ -276,7 +277,7 @@ def test_a_title_that_only_mentions_a_permission_keeps_its_words() -> None:
 
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_a_sentence_below_a_table_is_broken_between_words(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "known_width", lambda: width)
+    monkeypatch.setattr(width_module, "known_width", lambda: width)
     text = "claude-code pid 54 in ~/work: not registered with a session (starting, at a dialog, or ending)"
     lines = format.paragraph(text, "  ", "  ").split("\n")
     assert all(len(line) <= width for line in lines)

@@ -102,7 +102,7 @@ def test_json_is_an_object_a_line(home: Home) -> None:
         "pid": None,
     }
     assert code == 7
-    assert list(final) == ["schema", "sessions", "launches", "exit_code"]
+    assert list(final) == ["schema", "sessions", "launches", "exit_code", "not_kept"]
     assert (final["schema"], final["launches"], final["exit_code"]) == (1, [], 7)
     assert set(final["sessions"][0]) == set(SESSION_FIELDS.split())
 

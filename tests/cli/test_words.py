@@ -80,6 +80,33 @@ def test_a_list_of_no_rows_says_how_many_there_are(home: Home) -> None:
     assert ctl(home, "peek", session["id"], "-n", "0").stderr == ""
 
 
+def test_a_list_of_some_rows_says_how_many_there_are(home: Home) -> None:
+    assert "1 session" not in ctl(home, "agents", "--agent", "demo").stdout
+    home.run("-p", "Say hello.")
+    assert ", 1 session\n" in ctl(home, "agents", "--agent", "demo").stdout
+    home.run("-p", "Say hello.")
+    assert ", 2 sessions\n" in ctl(home, "agents", "--agent", "demo").stdout
+    assert ctl(home, "list", "-a", "-n", "1").stderr == "-n 1 shows 1 of 2 sessions\n"
+    assert ctl(home, "list", "-a", "-n", "2").stderr == ""
+    cut = ctl_json(home, "list", "-a", "-n", "1")
+    assert (len(cut["sessions"]), cut["matching"]) == (1, 2)
+
+
+WRONG = {
+    ("peek", "x", "-n", "-1"): "invalid count value",
+    ("list", "-n", "-1"): "invalid count value",
+    ("usage", "--since", "1d", "--until", "2d"): "--since 1d is not before --until 2d",
+    ("usage", "--since", "2026-11-02", "--until", "2026-11-01"): "--since 2026-11-02 is not before --until 2026-11-01",
+    ("usage", "--until", "60d"): "--since 30d is not before --until 60d",
+}
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_what_makes_no_sense_is_refused(home: Home, words: tuple[str, ...]) -> None:
+    assert WRONG[words] in ctl(home, *words, code=2).stderr
+    assert "no tokens" in ctl(home, "usage", "--since", "2026-11-01", "--until", "2026-11-01").stderr
+
+
 @pytest.mark.parametrize("verb", ["status", "why", "peek", "wait", "stop", "resume", "send", "attach"])
 def test_an_id_that_is_not_found(home: Home, gap: Path, verb: str) -> None:
     more = {"resume": ("x",), "send": ("x",)}.get(verb, ())
@@ -137,7 +164,7 @@ def test_what_is_ignored_is_still_shown(home: Home, gap: Path) -> None:
 
 LOOKING = {
     "list": (), "status": ("ID",), "why": ("ID",), "peek": ("ID",), "usage": (), "wait": ("ID",), "agents": (),
-    "locks": (), "events": (),
+    "locks": (), "events": (), "daemon": ("logs",),
 }  # fmt: skip
 ACTING = {
     "launch": ("demo", "-p", "x"), "resume": ("ID", "x"), "send": ("ID", "x"), "stop": ("ID",), "lock": (".",),

@@ -249,6 +249,7 @@ def test_every_field_of_a_session_is_of_what_it_is_named_after() -> None:
         "reason": "the reason",
         "error": "not this error",
         "waiting_for": "a person",
+        "questions": (),
         "agent_version": "its version",
         "pid": None,
         "process_key": None,

@@ -142,6 +142,7 @@ def test_a_start_as_the_process_reads_it_itself(
         if text is not None:
             (tmp_path / name / "timens_offsets").write_text(text)
     monkeypatch.setattr(one_process, "PROC", str(tmp_path))
+    monkeypatch.setattr(one_process, "OWN_SHIFT", [])
     row = Process(ProcessKey("boot", 7, 4711), parent=1, comm="x", state="S")
     assert one_process.own_start(row) == 4711 + shift
     table = Processes("boot", [row], source(own_start=one_process.own_start))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentctl.kernel import access, mounts, statfs
+from agentctl.kernel.mounts import is_mapped_for, mounts_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -282,3 +283,23 @@ def test_proc_may_be_a_link_to_a_proc_elsewhere(monkeypatch: pytest.MonkeyPatch)
 def test_a_proc_that_is_no_proc_file_system_may_hide(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n22 21 0:21 / /proc rw - overlay overlay rw\n"
     assert mounts_of(monkeypatch, text).hidepid() is not None
+
+
+OURS = b"30 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n31 30 0:27 / /dev/shm rw - tmpfs tmpfs rw\n"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mapped"),
+    [
+        (b"111 157 254:0 /home/me /data rw,relatime,idmapped - ext4 /dev/vda rw\n", True),
+        (b"111 157 254:0 /home/me/.claude/projects /data rw,idmapped - ext4 /dev/vda rw\n", True),
+        (b"111 157 254:0 / /data rw,idmapped - ext4 /dev/vda rw\n", True),
+        (b"111 157 254:0 /home/me /data rw,relatime - ext4 /dev/vda rw\n", False),
+        (b"111 157 254:0 /home/me2 /data rw,idmapped - ext4 /dev/vda rw\n", False),
+        (b"111 157 254:1 / /data rw,idmapped - ext4 /dev/vdb rw\n", False),
+        (b"", False),
+    ],
+)
+def test_who_reaches_a_store_through_an_id_mapped_mount(theirs: bytes, mapped: bool) -> None:
+    assert is_mapped_for("/home/me/.claude", mounts_in(OURS), mounts_in(theirs)) is mapped
+    assert not is_mapped_for("/dev/shm/store", mounts_in(OURS), mounts_in(theirs))

@@ -1,5 +1,4 @@
-"""Wake-ups: none is lost between a look and a sleep, and none comes for nothing. With pauses that no test outlives, so
-that it is an event that wakes."""
+"""Wake-ups: none is lost between a look and a sleep, and none comes for nothing."""
 
 from __future__ import annotations
 
@@ -10,14 +9,13 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agentctl.kernel import stall_guard
 from agentctl.kernel import watch as watching
-from agentctl.kernel.watch import CHANGED, CLOSED, DUE, ENDED, GAPS, PAUSES, Inotify, Pace, Watch
+from agentctl.kernel.watch import CHANGED, CLOSED, DUE, ENDED, Inotify, Watch
 from agentctl.model import ProcessKey
 from tests.support.children import PATIENCE, end_unreaped, true_key
 
@@ -31,9 +29,7 @@ pytestmark = pytest.mark.linux
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    monkeypatch.setattr(watching, "PAUSES", (PATIENCE, PATIENCE))
-    monkeypatch.setattr(watching, "BLIND_PAUSES", (PATIENCE, PATIENCE))
+def watch() -> Iterator[Watch]:
     with Watch() as found:
         yield found
 
@@ -289,49 +285,6 @@ def test_the_deadline_is_kept_though_files_change(watch: Watch, tmp_path: Path) 
     for _ in range(3):
         path.write_text("a")
         assert watch.sleep(time.monotonic()) == CHANGED
-
-
-# The pace, by a clock of its own
-
-
-def wakes(changes: Iterator[float], end: float) -> list[float]:
-    """When a watch with these changes would wake."""
-    pace, found = Pace(), []
-    waiting: float | None = next(changes)
-    while waiting is not None and waiting < end:
-        now = max(waiting, pace.earliest())
-        pace.woken(CHANGED, now)
-        found.append(now)
-        waiting = next((change for change in changes if change > now), None)
-    return found
-
-
-def test_a_file_that_grows_all_the_time_wakes_seldom() -> None:
-    found = wakes((number / 50 for number in range(50 * 60)), 60.0)
-    assert found[0] == 0.0  # the first at once
-    assert len(found) <= 4 + 60 / GAPS[1]
-    gaps = [later - earlier for earlier, later in pairwise(found)]
-    assert min(gaps) >= GAPS[0]
-    assert max(gaps) <= GAPS[1] + 0.1
-
-
-def test_after_a_rest_the_first_change_wakes_at_once() -> None:
-    changes = [*(number / 50 for number in range(500)), 30.0, 60.0]
-    assert wakes(iter(changes), 100.0)[-2:] == [30.0, 60.0]
-
-
-def test_pauses_grow_and_begin_anew() -> None:
-    pace = Pace()
-    pauses = []
-    for _ in range(8):
-        pauses.append(pace.pause(False))
-        pace.woken(DUE, 0.0)
-    assert pauses[:3] == [PAUSES[0], PAUSES[0] * 2, PAUSES[0] * 4]
-    assert pauses[-1] == PAUSES[1]
-    assert pace.pause(True) == watching.BLIND_PAUSES[1]
-    pace.woken(ENDED, 0.0)
-    assert pace.pause(False) == PAUSES[0]
-    assert pace.earliest() == float("-inf")  # an end keeps no file waiting
 
 
 def test_a_reader_that_goes_away_wakes() -> None:

@@ -1,6 +1,7 @@
 """make lab: real agents, offline, in every state, and what agentctl says of them.
 
-python -m tests.lab [--full] [--controls] [--verbs] [--ladder] [--agent A] [--version V] [--cell NAME] [--list]
+python -m tests.lab [--full] [--controls] [--verbs] [--events] [--ladder] [--agent A] [--version V] [--cell NAME]
+    [--list]
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests import agents
-from tests.lab import controls, install, report, start, verbs
+from tests.lab import controls, events, install, report, start, verbs
 from tests.lab.errors import LabError
 from tests.lab.isolation import REPOSITORY, wrap
 from tests.lab.matrix import Cell, cells
@@ -38,6 +39,7 @@ MARK = "AGENTCTL_LAB_RUN"
 # What plays a cell, and for how long: those that are not of a mode of the agents are kinds of checks of their own.
 PLAYERS = {
     controls.MODE: ("tests.lab.controls", controls.LIMIT),
+    events.MODE: ("tests.lab.events", events.LIMIT),
     verbs.MODE: ("tests.lab.verbs", verbs.LIMIT),
     start.MODE: ("tests.lab.start", start.LIMIT),
 }
@@ -78,6 +80,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--cell", help="only cells with this in their name: AGENT/headless/sigkill, or a part of it")
     parser.add_argument("--controls", action="store_true", help="not the states: how they are started and stopped")
     parser.add_argument("--verbs", action="store_true", help="not the states: launch, stop, resume and wait themselves")
+    parser.add_argument("--events", action="store_true", help="not the states: what `events -f` tells of them")
     parser.add_argument("--ladder", action="store_true", help="the core cells on the versions of the last months")
     parser.add_argument("--list", action="store_true", help="show the cells and stop")
     return parser.parse_args(words)
@@ -101,7 +104,7 @@ def choose(args: argparse.Namespace) -> list[Cell]:
             versions = steps(agent, versions)
         for version in versions or package.versions:
             found += chosen(args, agent, version)
-        if not (args.controls or args.verbs or args.cell or args.ladder):
+        if not (args.controls or args.verbs or args.events or args.cell or args.ladder):
             found += verbs.core(agent, (versions or list(package.versions))[-1])
     if args.cell:
         found = [cell for cell in found if args.cell in cell.name]
@@ -123,6 +126,8 @@ def chosen(args: argparse.Namespace, agent: str, version: str) -> list[Cell]:
         return controls.cells(agent, version)
     if args.verbs:
         return verbs.cells(agent, version)
+    if args.events:
+        return events.cells(agent, version)
     return [cell for cell in cells(agent, version) if args.full or (args.cell and not args.ladder) or cell.core]
 
 

@@ -244,6 +244,30 @@ def test_an_ask_that_always_fails_is_given_up(world: World, ask: tuple[str, ...]
     assert len(world.commands(started.launch_id)) == 1 + len(runner.ASK_AGAIN)
 
 
+def test_if_there_is_a_hook_to_run_it_asks_on_for_a_day(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """agentctl may be away for longer than an upgrade takes: the hook is a promise, as the time limit is."""
+    pauses = runner.FOR_A_HOOK
+    assert max(pauses) == 60.0 and 24 * 3600 <= sum(pauses) < 25 * 3600
+    quick = tmp_path / "quick_runner.py"
+    text = Path(runner.__file__).read_text()
+    assert text.count("\nASK_AGAIN = (1.0, 2.0, 4.0, 8.0)") == text.count(", 16.0, 32.0, *[60.0] * 1439)") == 1
+    text = text.replace("\nASK_AGAIN = (1.0, 2.0, 4.0, 8.0)", "\nASK_AGAIN = (0.01,) * 4")
+    quick.write_text(text.replace(", 16.0, 32.0, *[60.0] * 1439)", ", *[0.01] * 20)"))
+    monkeypatch.setattr(spawn, "RUNNER", str(quick))
+    tries = Path(world.cwd) / "tries"
+    tries.touch()
+    ask = asking(f"[ $(wc -l < {tries}) -ge 9 ] || {{ echo x >> {tries}; exit 1; }}")
+    started = world.start("exit 0", ask=ask, hooks={"on-complete": "true"})
+    wait_until_gone([started.runner])
+    assert world.commands(started.launch_id) == ["asked"] * 10
+    tries.write_text("")
+    started = world.start("exit 0", ask=ask)
+    wait_until_gone([started.runner])
+    assert world.commands(started.launch_id) == ["asked"] * 5  # there is nothing to run
+
+
 def test_at_the_time_limit_it_runs_the_stop_command(world: World) -> None:
     stop = ("/bin/sh", "-c", f"echo stopping; touch {world.cwd}/end")
     started = world.start(WAIT + "; exit 6", time_limit=0.05, stop=stop)

@@ -75,6 +75,25 @@ def test_seven_days_after_the_last_exit(world: World) -> None:
     assert world.folders() == []
 
 
+def test_never_while_its_worktree_is_there(world: World, tmp_path: Path) -> None:
+    reserved = made_up(world, ended_at="2020-01-01T00:00:00Z")
+    (tmp_path / "closed" / "w").mkdir(parents=True)
+    write(reserved, facts(reserved.id, pid_namespace=own_pid_namespace(), worktree=str(tmp_path / "closed" / "w")))
+    swept = retention.sweep(world.env, table(), time.time() + 1000 * DAY, 7 * DAY)
+    assert swept.kept == ((reserved.id, f"its worktree is there: {tmp_path / 'closed' / 'w'}"),)
+    (tmp_path / "closed" / "w").rmdir()
+    assert sweep(world, 1000) == (reserved.id,)
+
+
+@pytest.mark.parametrize("error", [PermissionError, OSError])
+def test_a_worktree_that_cannot_be_looked_at_is_not_gone(error: type[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise error(path)
+
+    monkeypatch.setattr(os, "lstat", refuse)
+    assert not retention.is_gone("/w")
+
+
 def test_by_its_last_exit_and_not_by_the_age_of_its_files(world: World) -> None:
     old, young = made_up(world, ended_at="2020-01-01T00:00:00Z"), made_up(world, ended_at="2999-01-01T00:00:00Z")
     assert sweep(world, 1000) == (old.id,)

@@ -38,6 +38,7 @@ from agentctl.model import (
     UNKNOWN,
     WAITING,
     Problem,
+    Question,
     Session,
     status_word,
 )
@@ -118,6 +119,27 @@ def test_another_question_is_an_event_of_its_own() -> None:
     assert types(seen(second), seen(second)) == []
     idle = [session("s", ALIVE, "idle", waiting_for=text) for text in ("first?", "second?")]
     assert types(seen(idle[0]), seen(idle[1])) == []
+
+
+def test_a_question_is_known_by_its_id_not_by_its_words() -> None:
+    one, two, three = (Question("permission", "Bash", "make", id=id) for id in ("1", "2", "3"))
+
+    def asks(*questions: Question) -> Session:
+        return session("s", ALIVE, WAITING, waiting_for="make", questions=questions)
+
+    (event,) = difference(seen(asks(one)), seen(asks(two)))
+    assert (event.type, event.before, event.after, event.question) == ("session.waiting", WAITING, WAITING, two)
+    (event,) = difference(seen(asks(one)), seen(asks(one, two)))
+    assert event.question == two  # the one that is new
+    (event,) = difference(seen(asks(one, two, three)), seen(asks(three, one)))
+    assert event.question == three  # one was answered: the first that is left
+    assert types(seen(asks(one, two)), seen(asks(two, one))) == []
+    (event,) = difference(seen(session("s")), seen(asks(one)))
+    assert (event.type, event.question) == ("session.waiting", one)
+    (event,) = difference(seen(), seen(asks(one)))
+    assert (event.type, event.question) == (STARTED, one)
+    (event,) = difference(seen(asks(one)), seen(session("s")))
+    assert event.question is None
 
 
 def test_another_process_on_it_has_resumed_it_only_if_the_first_is_not_on_it_any_more() -> None:

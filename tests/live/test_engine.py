@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentctl.kernel import watch as watching
+from agentctl.live import births, looking, pace, rounds
 from agentctl.live import engine as engines
-from agentctl.live import pace
 from agentctl.live.difference import Seen
-from agentctl.live.engine import Ended, Engine, Stalled, follow
+from agentctl.live.engine import Ended, Engine, follow
+from agentctl.live.looking import Stalled
+from agentctl.live.rounds import Interest, Rounds
 from agentctl.model import ALIVE, GONE, Session
 from agentctl.query import sessions
 from agentctl.query.reading import Scope
@@ -126,7 +128,7 @@ def test_another_new_process_does_not_wake(home: Home) -> None:
     engine.look()
     other = os.posix_spawn("/bin/sleep", ["sleep", "300"], {})
     try:
-        assert not engine._is_agent_among(frozenset({other}))
+        assert not engine._births.is_agent_among(frozenset({other}))
     finally:
         os.kill(other, signal.SIGKILL)
         os.waitpid(other, 0)
@@ -204,9 +206,34 @@ def test_one_that_is_absent_for_a_moment_was_not_removed(home: Home, monkeypatch
         next(steps)
 
 
+def test_a_stream_that_goes_on_with_an_earlier_one_tells_what_changed_meanwhile(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of sessions that have ended, which a first look would not show."""
+    empty = sessions.settled_look(Scope(), home.env)
+    ended, busy = Session("s", "demo", "done", GONE, "done"), Session("t", "demo", "running", ALIVE, "working")
+    before = Seen(
+        {("demo", "s"): ended._replace(status="running", process=ALIVE), ("demo", "u"): ended._replace(id="u")}
+    )
+    scopes: list[Scope] = []
+    rest = iter([made_of(empty, ended, busy), made_of(empty, ended, busy)])
+
+    def look(scope: Scope, *_: object) -> Look:
+        scopes.append(scope)
+        return next(rest)
+
+    monkeypatch.setattr(engines, "settled_look", look)
+    step = next(follow(Engine(Scope(), home.env), before))
+    assert scopes[0].also == {("demo", "s"), ("demo", "u")}
+    assert step.first
+    words = [f"{event.type}: {event.id}" for event in step.events]
+    assert words == ["session.removed: u", "session.done: s", "session.started: t"]
+    assert len(scopes) == 2  # only the second look in a row tells the removal
+
+
 @pytest.mark.usefixtures("often")
 def test_no_room_for_watches_is_told_and_it_looks_all_the_same(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "TRY_AGAIN", 0.0)
+    monkeypatch.setattr(rounds, "TRY_AGAIN", 0.0)
     real = watching.Inotify.add
     full = [True]
 
@@ -248,41 +275,37 @@ class Asleep:
         return watching.DUE
 
 
-def test_a_check_of_the_pids_keeps_the_rest_that_files_have_to_take(home: Home) -> None:
-    engine, watch, bursts = Engine(Scope(), home.env), Asleep(), pace.Bursts()
-    now = time.monotonic()
-    for wake in (now - 0.1, now):
-        bursts.woken(watching.CHANGED, wake)
-    engine._checked = now - engines.CHECK_PIDS + 0.2  # a check is due before files may wake again
-    assert engine._sleep(watch, bursts, now) == watching.DUE  # type: ignore[arg-type]
-    engine._checked = now - engines.CHECK_PIDS + 0.2
-    rest = bursts.earliest()
-    assert rest > now + 0.2
+class Enough(Exception):
+    pass
 
-    class Enough(Exception):
-        pass
 
+def test_a_check_of_the_pids_keeps_the_rest_that_files_have_to_take() -> None:
     def enough() -> None:
         raise Enough
 
-    engine._tick = enough
+    newborn, watch = births.Births(None), Asleep()
+    found = Rounds(pace.BURST, births=newborn, tick=enough)
+    found._open = watch  # type: ignore[assignment]
+    now = time.monotonic()
+    for wake in (now - 0.1, now):
+        found._pace.woken(watching.CHANGED, wake)
+    newborn._checked = now - births.CHECK_PIDS + 0.2  # a check is due before files may wake again
+    assert found._until(now) == watching.DUE
+    rest = found._pace.earliest()
+    assert rest > now + 0.2
+    newborn._checked = now - births.CHECK_PIDS + 0.2
     with pytest.raises(Enough):
-        engine._sleep(watch, bursts, now + NEVER)  # type: ignore[arg-type]
+        found._until(now + NEVER)
     assert watch.until == [now, rest]
 
 
 @pytest.mark.parametrize("blind", [True, False])
-def test_if_new_processes_cannot_be_noticed_it_looks_more_often(
-    home: Home, monkeypatch: pytest.MonkeyPatch, blind: bool
-) -> None:
-    covered: list[bool] = []
-    engine = Engine(Scope(), home.env)
-    look = engine.look()
-    engine._newcomers.blind = blind
-    with watching.Watch() as watch:
-        monkeypatch.setattr(watch, "cover", lambda keys, paths, blind: covered.append(blind))
-        engine._cover(watch, look)
-    assert covered == [blind]
+def test_if_new_processes_cannot_be_noticed_it_looks_more_often(blind: bool) -> None:
+    newborn = births.Births(None)
+    newborn._newcomers.blind = blind
+    with Rounds(births=newborn) as found:
+        found.cover(Interest())
+        assert found._watch.blind is blind
 
 
 def test_it_ends_when_nobody_reads_any_more(home: Home) -> None:
@@ -313,6 +336,6 @@ def test_a_store_that_does_not_answer_is_left_in_peace_for_a_while(home: Home) -
     stalled = Stalled()
     assert stalled.known(100.0) == {}
     stalled.note(look, 100.0)
-    assert stalled.known(100.0 + engines.FORGET_STALLED / 2) == {("demo", "/x"): "no answer"}
-    stalled.note(look, 100.0 + engines.FORGET_STALLED / 2)  # it was not tried: that is no news
-    assert stalled.known(100.0 + engines.FORGET_STALLED) == {}
+    assert stalled.known(100.0 + looking.FORGET_STALLED / 2) == {("demo", "/x"): "no answer"}
+    stalled.note(look, 100.0 + looking.FORGET_STALLED / 2)  # it was not tried: that is no news
+    assert stalled.known(100.0 + looking.FORGET_STALLED) == {}

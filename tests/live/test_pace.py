@@ -1,4 +1,4 @@
-"""When the engine looks again: pure."""
+"""When it is time to look again: pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import pairwise
 import pytest
 
 from agentctl.kernel.watch import CHANGED, DUE, ENDED
-from agentctl.live.pace import BLIND_PAUSE, BURST, GRAIN, PAUSES, SPAN, Bursts, Rests
+from agentctl.live.pace import BLIND_PAUSE, BURST, FEW, GAP, GRAIN, LONGEST_GAP, PAUSES, SHARE, Bursts, Rests
 
 ROUNDING = 1e-6
 
 
-def wakes_of(writes: list[float]) -> list[float]:
+def wakes_of(writes: list[float], burst: int = BURST) -> list[float]:
     """The moments at which files wake us, if they are written at these times."""
-    found, pace, pending = [], Bursts(), 0.0
+    found, pace, pending = [], Bursts(burst), 0.0
     for now in writes:
         if now < pending:
             continue  # it is part of what wakes us then
@@ -25,27 +25,57 @@ def wakes_of(writes: list[float]) -> list[float]:
     return found
 
 
-def test_constant_writing_wakes_at_most_twice_a_second() -> None:
-    wakes = wakes_of([step / 100 for step in range(3000)])
-    assert all(wakes[place + BURST] - wakes[place] > SPAN - ROUNDING for place in range(len(wakes) - BURST))
+def check_rate(wakes: list[float], burst: int) -> None:
+    """In any span there are at most `burst` wake-ups, and one more for each gap."""
+    for first, earlier in enumerate(wakes):
+        for count, later in enumerate(wakes[first:], 1):
+            assert count <= burst + (later - earlier) / GAP + ROUNDING
+
+
+@pytest.mark.parametrize("burst", [BURST, FEW])
+def test_constant_writing_wakes_at_most_twice_a_second(burst: int) -> None:
+    wakes = wakes_of([step / 100 for step in range(3000)], burst)
+    check_rate(wakes, burst)
     assert len(wakes) >= 2 * 29  # and not much less often
 
 
+@pytest.mark.parametrize("burst", [BURST, FEW])
 @pytest.mark.parametrize("seed", range(20))
-def test_random_writing_wakes_at_most_twice_a_second_and_never_late(seed: int) -> None:
+def test_random_writing_wakes_at_most_twice_a_second_and_never_late(seed: int, burst: int) -> None:
     rng, now, writes = random.Random(seed), 0.0, []
     for _ in range(300):
         now += rng.choice((0.001, 0.03, 0.3, 0.7, 3.0))
         writes.append(now)
-    wakes = wakes_of(writes)
-    assert all(wakes[place + BURST] - wakes[place] > SPAN - ROUNDING for place in range(len(wakes) - BURST))
+    wakes = wakes_of(writes, burst)
+    check_rate(wakes, burst)
     assert all(later - earlier > GRAIN - ROUNDING for earlier, later in pairwise(wakes))
     for write in writes:
-        assert any(write <= wake < write + SPAN + ROUNDING for wake in wakes)
+        assert any(write <= wake < write + GAP + ROUNDING for wake in wakes)
 
 
-def test_after_a_rest_the_first_write_and_the_next_wake_at_once() -> None:
-    assert wakes_of([0.0, 5.0, 5.2, 9.0]) == [0.0, 5.0, 5.2, 9.0]
+@pytest.mark.parametrize("burst", [BURST, FEW])
+def test_after_a_rest_the_first_writes_wake_at_once(burst: int) -> None:
+    writes = [place + step * GRAIN * 1.5 for place in (0.0, 10.0) for step in range(burst)]
+    assert wakes_of(writes, burst) == writes
+
+
+@pytest.mark.parametrize("cost", [0.001, 0.02, 0.03, 0.06])
+def test_constant_writing_costs_a_small_share_of_a_core(cost: float) -> None:
+    pace, now, wakes = Bursts(), 0.0, 0
+    while now < 100.0:
+        now = max(now, pace.earliest()) + cost  # a change is always there
+        pace.woken(CHANGED, now)
+        pace.looked(cost)
+        wakes += 1
+    assert wakes * cost < SHARE * 100.0 * 1.1
+
+
+def test_however_dear_a_look_is_files_wake_every_two_seconds() -> None:
+    pace = Bursts()
+    pace.looked(60.0)
+    for now in (10.0, 10.1):
+        pace.woken(CHANGED, now)
+    assert pace.earliest() <= 10.1 + LONGEST_GAP
 
 
 def test_only_files_count() -> None:
@@ -53,7 +83,6 @@ def test_only_files_count() -> None:
     for by in (ENDED, DUE):
         pace.woken(by, 1.0)
     assert pace.earliest() == float("-inf")
-    assert pace.pause(blind=True) == float("inf")  # the engine decides when a look is due
 
 
 def test_it_rests_long_if_all_is_settled_and_watched() -> None:

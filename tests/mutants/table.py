@@ -6,11 +6,15 @@ from tests.mutants.table_accept import ACCEPT
 from tests.mutants.table_act import ACT
 from tests.mutants.table_acting import ACTING
 from tests.mutants.table_confined import CONFINED
+from tests.mutants.table_daemon import DAEMON
+from tests.mutants.table_doings import DOINGS
 from tests.mutants.table_facts import FACTS
 from tests.mutants.table_gaps import GAPS
+from tests.mutants.table_groups import GROUPS
 from tests.mutants.table_guesses import GUESSES
 from tests.mutants.table_held import HELD
 from tests.mutants.table_hints import HINTS
+from tests.mutants.table_kept import KEPT
 from tests.mutants.table_kernel import KERNEL
 from tests.mutants.table_launches import LAUNCHES
 from tests.mutants.table_live import LIVE
@@ -22,6 +26,7 @@ from tests.mutants.table_rows import ROWS
 from tests.mutants.table_screens import SCREENS
 from tests.mutants.table_status import STATUS
 from tests.mutants.table_stores import STORES
+from tests.mutants.table_turns import TURNS
 from tests.mutants.table_unread import UNREAD
 from tests.mutants.table_words import WORDS
 from tests.mutants.table_worktrees import WORKTREES
@@ -31,9 +36,11 @@ MUTANTS = (
     *FACTS,
     *GAPS,
     *UNREAD,
+    *TURNS,
     *NAMESPACES,
     *KERNEL,
     *LAUNCHES,
+    *KEPT,
     *STORES,
     *HINTS,
     *GUESSES,
@@ -43,11 +50,14 @@ MUTANTS = (
     *ACT,
     *ACCEPT,
     *WORKTREES,
+    *GROUPS,
     *ROWS,
     *LIVE,
+    *DAEMON,
     *WORDS,
     *OLDER,
     *CONFINED,
     *HELD,
     *REMOVING,
+    *DOINGS,
 )

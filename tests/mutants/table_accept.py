@@ -126,4 +126,59 @@ ACCEPT = (
             "for one in (top,) if one is not None}):",
         ),
     ),
+    mutant(
+        "accept-wants-a-message",
+        "accept makes no commit without a message",
+        "a commit without a message is merged",
+        "tests/workspace/test_remedies.py::test_a_message_without_text",
+        (
+            "workspace/accept.py",
+            "if message is not None and not message.strip():",
+            "if message is not None and not group:",
+        ),
+    ),
+    mutant(
+        "a-failed-hook-of-git-is-named",
+        "if git's post-checkout hook fails, the error names it",
+        "`exit code 1` is all that a person learns",
+        "tests/workspace/test_remedies.py::test_a_hook_of_git_that_fails",
+        (
+            "workspace/worktree.py",
+            "if ran.code != git.FATAL and os.path.isfile(path)",
+            "if ran.code == 0 and os.path.isfile(path)",
+        ),
+    ),
+    mutant(
+        "accept-refreshes-the-index",
+        "accept refreshes the index before git's checkout",
+        "a file that was only touched stops it, for good",
+        "tests/workspace/test_accept_safely.py::test_a_file_that_was_only_touched_is_in_nobodys_way",
+        (
+            "workspace/merging.py",
+            "    refresh(top, env)\n    refuse_occupied",
+            "    refuse_occupied",
+        ),
+    ),
+    mutant(
+        "accept-tries-every-lock",
+        "accept looks for every lock of git that it needs, in both worktrees, before it moves anything",
+        "the person's branch is moved, and the slot's index is left at the old commit",
+        "tests/workspace/test_accept_safely.py::test_a_lock_of_git_is_found_before_anything_moves",
+        (
+            "workspace/accept.py",
+            "        merging.refuse_locked(plan.worktree, plan.branch, env)\n",
+            "        pass\n",
+        ),
+    ),
+    mutant(
+        "accept-moves-the-slots-branch-with-its-index",
+        "the slot's branch goes back if its index could not follow",
+        "the slot shows its own work as deleted and as new",
+        "tests/workspace/test_accept_safely.py::test_the_branch_of_the_slot_does_not_move_without_its_index",
+        (
+            "workspace/merging.py",
+            '        git.answer(worktree, "update-ref", "-m", why, "HEAD", old, commit, env=env)\n        raise\n',
+            "        raise\n",
+        ),
+    ),
 )

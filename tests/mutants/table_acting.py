@@ -277,8 +277,8 @@ ACTING = (
         "wrapper-exit/wrapper_gone_before_the_session",
         (
             "launch/await_session.py",
-            "own = {*ours.agents, *(process.key for process in below)}",
-            "own = set(ours.agents)",
+            "return {*ours.agents, *(process.key for process in below)}",
+            "return set(ours.agents)",
         ),
     ),
     mutant(

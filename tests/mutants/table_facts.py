@@ -156,7 +156,7 @@ FACTS = (
         ),
         (
             "query/link_check.py",
-            "unsure = why_unsure(link, ground) if alive and left is None else None",
+            "unsure = why_unsure(link, ground) or why_a_fork(link, ground) if alive and left is None else None",
             "unsure = None",
         ),
     ),

@@ -124,4 +124,18 @@ KERNEL = (
             "        pass\n",
         ),
     ),
+    mutant(
+        "frozen-cgroup",
+        "an agent whose cgroup is frozen is suspended",
+        "an agent that `docker pause` keeps from running is said to run",
+        "tests/kernel/test_frozen.py::test_frozen",
+        ("kernel/one_process.py", 'if not controllers and any(b"frozen 1" in', 'if False and any(b"frozen 1" in'),
+    ),
+    mutant(
+        "frozen-shown",
+        "a frozen process is shown as a suspended one",
+        "an agent that `docker pause` keeps from running is said to run",
+        "tests/kernel/test_frozen.py::test_a_frozen_agent_is_suspended",
+        ("query/present.py", "(row.suspended or row.key in scene.frozen)", "row.suspended"),
+    ),
 )

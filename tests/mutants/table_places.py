@@ -23,8 +23,8 @@ PLACES = (
         "same-directory/directory_of_a_container",
         (
             "workspace/occupancy.py",
-            "if holder.directory is not None and not elsewhere:",
-            "if holder.directory is not None:",
+            "if not elsewhere:  # else those paths",
+            "if True:  # else those paths",
         ),
     ),
     mutant(

@@ -53,7 +53,7 @@ ROWS = (
         "COLUMNS counts only if it is a number",
         "the list is lost if COLUMNS is anything else",
         "tests/cli/test_streams.py::test_any_columns[superscript]",
-        ("cli/output.py", "given.isascii() and given.isdigit()", "given.isdigit()"),
+        ("cli/width.py", "given.isascii() and given.isdigit()", "given.isdigit()"),
     ),
     mutant(
         "row-relative-cache",

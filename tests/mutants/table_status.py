@@ -58,7 +58,7 @@ STATUS = (
         "clock-step/time_namespace",
         (
             "kernel/one_process.py",
-            'return process.key.start + clock_shift(process.pid) - clock_shift("self")',
+            "return process.key.start + clock_shift(process.pid) - own_clock_shift()",
             "return process.key.start",
         ),
     ),

@@ -185,4 +185,18 @@ WORDS = (
         "store-missing/renamed_for_a_while",
         ("query/sessions.py", "without_copies(with_new_names(opened))", "without_copies(opened)"),
     ),
+    mutant(
+        "since-before-until",
+        "a time that ends before it begins is refused",
+        "usage says that no tokens were used in a time that is the wrong way round",
+        "tests/cli/test_words.py::test_what_makes_no_sense_is_refused",
+        ("cli/usage.py", "if since is not None and until is not None and since >= until:", "if False:"),
+    ),
+    mutant(
+        "rows-left-out",
+        "a list says how many sessions it leaves out",
+        "the first row of many looks like all there is",
+        "tests/cli/test_words.py::test_a_list_of_some_rows_says_how_many_there_are",
+        ("cli/list.py", "if rows and len(rows) < matching:", "if False:"),
+    ),
 )

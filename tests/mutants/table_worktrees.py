@@ -128,9 +128,9 @@ WORKTREES = (
         "list, compare and clean give no answer",
         "tests/workspace/test_clean_away.py::test_a_fifo_in_the_place_of_rules",
         (
-            "workspace/unsaved.py",
-            "elif entry.name in RULES and not (",
-            "elif entry.name not in RULES and not (",
+            "workspace/special_files.py",
+            "elif entry.name in RULES and is_special(entry):",
+            "elif False:",
         ),
     ),
     mutant(

@@ -97,7 +97,14 @@ ROWS: dict[str, tuple[list[Any], str]] = {
     "a screen on an old session, before its prompt": ([row(7), link(7, turn=IDLE), screen(7), rec(DONE)], "alive"),
     "a screen after its turn": ([row(7), link(7, turn=IDLE), screen(7), rec(DONE, updated_at=11.0)], "idle"),
     "a screen in its turn": ([row(7), link(7, turn=WORKING), screen(7), rec(WORKING)], "running"),
-    "a screen whose turn was interrupted": ([row(7), link(7, turn=IDLE), screen(7), rec(WORKING)], "idle"),
+    "a screen whose turn was interrupted": (
+        [row(7), link(7, turn=IDLE), screen(7), rec(WORKING, updated_at=11.0)],
+        "idle",
+    ),
+    "a screen on a session that was killed, before its prompt": (
+        [row(7), link(7, turn=IDLE), screen(7), rec(WORKING)],
+        "alive",
+    ),
     "a screen without a prompt": ([row(7), link(7, turn=IDLE), screen(7, prompt=None)], "idle"),
     "a screen that went on to another session": ([row(7), link(7, turn=IDLE), screen(7, session_id="t")], "idle"),
     "may take several prompts": ([row(7), link(7), launched(7, one_shot=False)], "alive"),
@@ -230,3 +237,30 @@ def test_what_the_store_lacks_comes_from_the_launch() -> None:
     assert (found.cwd, found.prompt) == ("/work", "do it")
     found = one(row(7), link(7), launched(7), rec(WORKING, cwd="/there", prompt="done already"))
     assert (found.cwd, found.prompt) == ("/there", "done already")
+
+
+HANDED = "it may run on another machine"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ([rec("working")], "unknown handed-on"),
+        ([rec("working"), link(90)], "unknown handed-on"),  # its pid file may be of that machine
+        ([rec("working"), link(7)], "stopped key-gone"),  # this one was our own child
+        ([rec("working"), link(8)], "stopped key-gone"),  # this one our runner has reaped
+        ([rec("done")], "done closed"),
+        ([rec("working"), row(30), link(30)], "running alive"),  # somebody has taken it up here
+    ],
+)
+def test_a_wrapper_that_may_have_handed_the_agent_on(facts: list[Any], expected: str) -> None:
+    exits = (Exit(key(7), "ssh", 0, None, 20.0, direct=True), Exit(key(8), "amber", 0, None, 20.0))
+    ours = launched(7, lives=False, exits=exits, wrapper="/bin/x")._replace(handed=HANDED)
+    found = one(*facts, ours)
+    assert f"{found.status} {found.rule}" == expected
+
+
+def test_a_wrapper_that_lives() -> None:
+    ours = launched(7, lives=False, wrapper="/bin/x")._replace(handed=HANDED, wrapped_by=key(7))
+    found = one(rec("working"), row(7), ours)
+    assert (found.status, found.rule, found.reason) == ("unknown", "wrapped", HANDED)

@@ -111,7 +111,7 @@ def test_forgetting_is_for_both(env: dict[str, str]) -> None:
 def test_a_launch_notes_the_store_of_its_agent(
     env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The agent may have ended before anybody looks. A store that is not there yet may never be made."""
+    """The agent may have ended before anybody looks. One that it has not made yet is noted as such."""
     order = Order(
         agent="demo", argv=("true",), cwd=str(tmp_path), env={**env, "XDG_DATA_HOME": str(tmp_path / "other")}
     )
@@ -122,4 +122,4 @@ def test_a_launch_notes_the_store_of_its_agent(
     root = tmp_path / "other" / "agentctl-demo"
     root.mkdir(parents=True)
     start.start(order, env, print, lambda: None)
-    assert known == [{}, {"demo": [str(root)]}]
+    assert known == [{"demo" + remembered.NOT_MADE: [str(root)]}, {"demo": [str(root)]}]

@@ -70,7 +70,8 @@ def test_a_glance_is_what_the_whole_walk_says(seed: int, tmp_path: Path) -> None
 
 
 MADE = (
-    "answer result call prompt system title custom mode long odd side vague failed cut interrupt command limit".split()
+    "answer result call prompt system title custom mode long odd side vague failed cut interrupt command limit note "
+    "shell cost last latch hook".split()
 )
 STEPS = st.lists(
     st.sampled_from([*MADE]),
@@ -101,6 +102,12 @@ def line_of(step: str, number: int, size: int, parent: int) -> bytes:
         "cut": record("assistant", message={"model": "<synthetic>", "content": text, "stop_reason": "end_turn"}),
         "interrupt": record("user", message={"content": "[Request interrupted by user]"}),
         "command": record("user", message={"content": "<command-name>/exit</command-name>"}),
+        "note": record("user", message={"content": "x" * size}, isMeta=True),
+        "shell": record("user", message={"content": "<bash-stdout>x</bash-stdout>"}) | {"version": "2.1.197"},
+        "cost": {"type": "cost-state"},
+        "last": {"type": "last-prompt"},
+        "latch": {"type": "atis-latch"},
+        "hook": record("attachment", attachment={"type": "hook_stopped_continuation"}),
         "limit": record("attachment", attachment={"type": "max_turns_reached"}),
         "title": {"type": "ai-title", "aiTitle": f"title {number}"},
         "custom": {"type": "custom-title", "customTitle": f"custom {number}"},

@@ -20,6 +20,7 @@ from tests.torture.handles import WorldError, state_of
 
 if TYPE_CHECKING:
     from tests.soak.lives import Life
+    from tests.soak.recording import Recording
     from tests.soak.stage import Stage
 
 ORPHANS, STUCK, LEAKED = "orphans", "stuck locks", "leaked files"
@@ -27,13 +28,14 @@ EXITS, HOOKS = "exits without a line", "hooks not run once"
 LEFT_BEHIND = (".new-", ".removing-", ".order", ".report", ".launch.json")
 
 
-def close(stage: Stage) -> None:
+def close(stage: Stage, recording: Recording) -> None:
     for life in stage.living():
         if life.suspended:
             life.suspend(False)
         if isinstance(life, Standin) and life.log_is_held:
             life.hold_log(False)  # it is never late for long
     stop_everything(stage)
+    recording.finish()
     check_strangers(stage)
     wait_for_runners(stage)
     check_exits_and_hooks(stage)

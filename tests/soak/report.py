@@ -38,6 +38,7 @@ TOLD = (
 RUNS = "runs.jsonl"  # one line for each soak of this checkout, beside the evidence
 CHECKED = ("orphans", "stuck locks", "leaked files", "exits without a line", "hooks not run once",
            "strangers signalled", "agentctl crashes", "let in where another works", "let in where a lock is held",
+           "lost events", "doubled events", "false events",
            "said stopped, and it lives", UNDER_A_SESSION, NOT_REMOVED, NOT_IN_ONE)  # fmt: skip
 
 
@@ -57,6 +58,8 @@ def table(stage: Stage, seed: str, seconds: float, broken: list[str]) -> int:
     line("  of them by the Python API, in one process", stage.by_api)
     line("judgements (of a session in an answer)", checked)
     line("list, status and why compared", stage.compared)
+    line("events of the daemon judged", stage.recorded)
+    line("sessions compared with its stream", stage.streamed)
     for kind in (*ZERO, *FIRM, *TOLD):
         line(kind, stage.verdicts[kind])
     line("unknown", share(unknown, checked))

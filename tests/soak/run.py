@@ -88,6 +88,7 @@ def as_init(run: object) -> int:
 def inside(folder: Path, minutes: float, seed: str, led: tuple[str, ...], more: tuple[type[Actor], ...]) -> int:
     from tests.soak import closing, report
     from tests.soak.asking import Asker, Staying
+    from tests.soak.recording import Recording
     from tests.soak.stage import Stage
     from tests.soak.world import World
     from tests.torture.kernel import mount
@@ -104,17 +105,19 @@ def inside(folder: Path, minutes: float, seed: str, led: tuple[str, ...], more: 
     began = time.monotonic()
     askers: list[Asker] = [Asker(stage, f"{seed}/asker/{number}") for number in range(ASKERS)]
     askers.append(Staying(stage, f"{seed}/staying"))
-    for asker in askers:
+    recording = Recording(stage, f"{seed}/recording")
+    everybody: list[Asker | Recording] = [*askers, recording]
+    for asker in everybody:
         asker.start()
     broken = act(stage, seed, more, began + minutes * 60, began)
-    for asker in askers:
+    for asker in everybody:
         asker.over.set()
-    for asker in askers:
+    for asker in everybody:
         asker.join()
         broken += [asker.broken] if asker.broken else []
     report.progress(stage, time.monotonic() - began, "everything is stopped")
     try:
-        closing.close(stage)
+        closing.close(stage, recording)
     except Exception:  # noqa: BLE001  a soak that cannot end is a failure, and is told as one
         broken.append(traceback.format_exc())
     return report.table(stage, seed, time.monotonic() - began, broken)

@@ -78,6 +78,7 @@ class Stage:
         self.ghosts: dict[str, tuple[dict[str, Any], Done]] = {}
         self.reused = 0
         self.answers = self.compared = 0
+        self.recorded = self.streamed = 0  # events of the daemon that were judged; sessions compared with its stream
         self.by_api = 0  # answers that a program which stays got from the Python API
         self.disk = threading.Lock()
         self._saved: Counter[str] = Counter()

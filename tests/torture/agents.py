@@ -42,6 +42,8 @@ class Agent(Live, Puppet):
     WRAPPER_HANDLES: tuple[int, ...] = HANDLED  # the signals that its wrapper hands on to it
     HEADLESS: dict[str, Any] = {}  # noqa: RUF012  the config of a run for one prompt, without its id and store
     BEGUN: tuple[Any, ...] = ()  # orders that bring such a run into its first turn
+    ENDED: tuple[Any, ...] = ()  # orders that end that turn and the process
+    STORE_VARIABLE: tuple[str, str] = ("", "")  # the variable that names its store, and what follows its value
 
     def __init__(
         self,

@@ -69,6 +69,19 @@ def resumed_and_not_registered(world: World) -> None:
         world.check_unattached("the one that is starting", process, [agent.id])
 
 
+@case("unflushed")
+def resumed_in_other_words(world: World) -> None:
+    """claude -rID, -pcr=ID, --resume=TITLE, still starting: the session, or each one that is meant, is doubtful"""
+    for number, form in enumerate(("-r{id}", "-pr={id}", "--resume=a title", "-ra title")):
+        cwd = world.folder_at(f"form{number}")
+        finished = Claude.spawn(world, "busy", cwd=cwd).finished()
+        finished.leave()
+        starting = world.bare("claude", ["claude", form.format(id=finished.id)], cwd=cwd)
+        world.look()
+        world.check(f"finished, being resumed by {form}", finished.id, "done", process="gone", inferred=True)
+        world.check_unattached(f"claude {form}", starting, [finished.id])
+
+
 @case("unflushed-two")
 def unflushed_two(world: World) -> None:
     """two such in one directory"""

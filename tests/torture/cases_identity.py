@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.agents.claude_code.torture import Claude
 from tests.agents.codex.torture import CODEX_BINARY, Codex
 from tests.agents.demo.torture import Demo
+from tests.agents.opencode.torture import OpenCode
 from tests.torture.handles import Handle, WorldError, place_at, state_of, wait_until
 from tests.torture.registry import case
 from tests.torture.standins.files import random_id
@@ -20,6 +21,7 @@ from tests.torture.world import set_back
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.torture.agents import Agent
     from tests.torture.world import World
 
 HOURS = 3 * 3600
@@ -398,3 +400,23 @@ def no_double_store(world: World) -> None:
     world.says("its one process is named once", str(held), held == [claude.pid])
     world.check("the same, without a status in its file", quiet.id, "running", pid=quiet, link="exact")
     world.check("another one of the second store", second.id, "idle", pid=second)
+
+
+@case("fork-of-dead")
+def fork_that_outlives_its_agent(world: World) -> None:
+    """an agent is killed between fork and exec of its tool: the fork has its program, its arguments and its files"""
+    kinds: tuple[type[Agent], ...] = (Claude, Codex, OpenCode)
+    for kind in kinds:
+        agent = kind.spawn(world, cwd=world.folder_at(kind.AGENT)).mid_model()
+        facts = agent.do("fork")
+        fork = Handle(facts["pid"], facts["start"])
+        world.keep(fork)
+        agent.kill()
+        world.look()
+        row = world.listing.rows[agent.id]
+        firm = row["status"] == "running" and not row["inferred"]
+        answer = f"{row['status']}{'?' if row['inferred'] else ''}, {row['reason']}"
+        world.says(f"{kind.AGENT}: never firmly running", answer, not firm, json.dumps(row, indent=1))
+        fork.kill()
+        world.look()
+        world.check(f"{kind.AGENT}, its fork has ended, too", agent.id, "stopped", process="gone")

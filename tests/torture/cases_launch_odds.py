@@ -18,6 +18,7 @@ from tests.torture.cases_launch import LIMIT, LONG, events, keep, launch, launch
 from tests.torture.handles import Handle, wait_until
 from tests.torture.registry import case
 from tests.torture.standins.files import random_id, start_ticks
+from tests.torture.world import Contains
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,13 +210,15 @@ os.execv({program!r}, ["{name}", "-S", "-m", "tests.torture.standins", {path!r},
 
 def install(
     world: World, kind: type[Agent], id: str, lock: str = "", orders: Iterable[Any] | None = None, pause: float = 0.0,
-    **more: Any,
+    root: Path | None = None, **more: Any,
 ) -> None:  # fmt: skip
     """Put an agent into the person's PATH. `lock`: it is started by a wrapper that ends when this file is there.
     `pause`: seconds until the wrapper executes the agent. `orders`: what it does, if it does not begin a turn at once;
-    `more`: added to its config."""
-    root, name = world.root(kind), kind.PROGRAM
-    root.mkdir(parents=True, exist_ok=True)
+    `root`: a store that it makes itself; `more`: added to its config."""
+    name = kind.PROGRAM
+    if root is None:
+        root = world.root(kind)
+        root.mkdir(parents=True, exist_ok=True)
     script = [*(kind.BEGUN if orders is None else orders), ["sleep", {"seconds": 600}]]
     config = {**kind.HEADLESS, "kind": kind.STANDIN, "id": id, "root": str(root), "script": script, **more}
     text = AGENT.format(
@@ -245,6 +248,88 @@ def real_id_of_each(world: World) -> None:
         world.says(f"{name}: the id in its own store, before its turn ends", id, ok, done.stderr)
         world.look()
         world.check(f"{name}, as it was printed", id, "running", pid=handles["child"], link="exact")
+    world.sample = 3
+
+
+# What hands the agent to another machine: what is written there comes with the shared home, and ssh stays here.
+HANDED = """#!{python}
+import json, os, shutil, subprocess, sys
+words, config = sys.argv[1:], json.loads({config!r})
+if "--session-id" in words:
+    config["id"] = words[words.index("--session-id") + 1]
+with open({path!r}, "w") as file:
+    json.dump(config, file)
+if {prints!r}:
+    print({prints!r}, flush=True)
+os.environ.update({env!r})
+remote = [sys.executable, "-S", "-m", "tests.torture.standins", {path!r}, "-" * 80]
+subprocess.run(remote, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+shutil.copytree(config["root"], {root!r}, dirs_exist_ok=True)
+os.execv("/bin/sleep", ["ssh", "300"])
+"""
+
+
+@case("handed-on")
+def handed_to_another_machine(world: World) -> None:
+    """a wrapper around ssh lives, then ends, while the agent works on another machine that shares the home"""
+    for one in agents.every():
+        kind = one.torture()
+        if kind is None or not issubclass(kind, Agent):
+            continue  # it has no stand-in
+        name, given, root = kind.PROGRAM, kind.new_id(), world.root(kind)
+        root.mkdir(parents=True, exist_ok=True)
+        script = [*kind.BEGUN, ["exit", {}]]
+        there = world.folder / "there" / name
+        there.mkdir(parents=True)
+        config = {**kind.HEADLESS, "kind": kind.STANDIN, "id": given, "root": str(there), "script": script}
+        text = HANDED.format(
+            python=sys.executable, config=json.dumps({**config, "argv": ["remote"]}), prints=kind.printed(given),
+            path=str(world.folder / f"{name}.json"), env=world.programs.env, root=str(root),
+        )  # fmt: skip
+        program(world, name, text)
+        before = set(launches(world))
+        cwd = world.folder_at(f"work/{name}")
+        done = world.run("launch", name, "-p", "please do it", "--cwd", str(cwd))
+        (new,) = (facts for id, facts in launches(world).items() if id not in before)
+        handles, id = keep(world, new), done.stdout.strip()
+        world.says(f"{name}: its id", id or done.stderr, done.returncode == 0)
+        world.look()
+        reason = Contains("is not the agent itself")
+        world.check(f"{name}, its wrapper lives", id, "unknown", process="unknown", turn="working", reason=reason)
+        handles["child"].send_signal(signal.SIGKILL)
+        wait_for_end(handles)
+        world.look()
+        world.check(f"{name}, its wrapper has ended", id, "unknown", process="unknown", turn="working", reason=reason)
+        waited = world.run("wait", id)
+        world.says(f"{name}: nobody can know", f"exit {waited.returncode}", waited.returncode == 5)
+    world.sample = 3
+
+
+@case("first-run")
+def store_made_by_the_run(world: World) -> None:
+    """launch of each agent whose store, here or in a place that only its launch names, is made by that very run"""
+    for one in agents.every():
+        kind = one.torture()
+        if kind is None or not issubclass(kind, Agent):
+            continue  # it has no stand-in
+        variable, below = kind.STORE_VARIABLE
+        elsewhere = world.folder / f"elsewhere-{kind.PROGRAM}"
+        for where, root in (("its own place", world.root(kind)), ("a place of its launch", elsewhere / below)):
+            words = ("--env", f"{variable}={elsewhere}") if root != world.root(kind) else ()
+            shutil.rmtree(root, ignore_errors=True)
+            given = kind.new_id()
+            install(world, kind, given, orders=(*kind.BEGUN, *kind.ENDED), root=root)
+            before = set(launches(world))
+            cwd = world.folder_at(f"work/{kind.PROGRAM}-{len(words)}")
+            done = world.run("launch", kind.PROGRAM, "-p", "please do it", "--cwd", str(cwd), *words)
+            (new,) = (facts for id, facts in launches(world).items() if id not in before)
+            wait_for_end(keep(world, new))
+            id = done.stdout.strip()
+            world.says(
+                f"{kind.PROGRAM}, a store in {where}: its id", id or done.stderr, done.returncode == 0 and bool(id)
+            )
+            world.look()
+            world.check(f"{kind.PROGRAM}, a store in {where}", id, "done", process="gone", inferred=False)
     world.sample = 3
 
 

@@ -339,14 +339,6 @@ def wrappers(world: World) -> None:
     check_stopped(world, "the wrapper was killed", stop(world, bereft.id), bereft, how="SIGINT")
 
 
-@case("orphans")
-def two_writers(world: World) -> None:
-    """two processes on one session: ending one of them does not stop it"""
-    first = Claude.spawn(world, "busy").mid_model()
-    second = Claude.spawn(world, "idle", id=first.id, argv=["claude", "--resume", first.id])
-    check_stopped(world, "both of them", stop(world, first.id), first, second)
-
-
 @case("nested")
 def nested(world: World) -> None:
     """an agent that an agent runs; stop of the outer one"""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 AGENT = "agentctl does not support this agent yet"
-DAEMON = "agentctl has no daemon yet"
 
 OPEN = (
     ("native-daemon", "openclaw", AGENT),
     ("no-double", "phantom sessions of gemini; pi and pi-rust", AGENT),
-    ("list-vs-status", "the same answer with and without the daemon", DAEMON),
     (
         "another-name",
         "an agent that is a small program of the system; a closed process that has left its terminal",
@@ -21,7 +19,4 @@ OPEN = (
         "agentctl calls the session stopped and its process unattached: nothing tells the step from real age",
     ),
     ("many", "10 000 sessions, 100 live ones, 3 000 processes", "the benchmark measures it: docs/performance.md"),
-    ("concurrent", "commands that start while the daemon starts", DAEMON),
-    ("stale-daemon-files", "socket and key file of a dead daemon", DAEMON),
-    ("two-users", "the daemons of two users", DAEMON),
 )

@@ -75,6 +75,11 @@ ROWS = (
         f"{TS} says `running` with the other process's pid, and its stop ended that process",
     ),
     Line(
+        "fork-of-dead", STATUS,
+        "an agent is killed between fork and exec of its tool, and the fork lives on",
+        "the session is not firmly running: the fork has the agent's files and is not the agent",
+    ),
+    Line(
         "zombie", STATUS,
         "the agent is a zombie, or only its first thread is",
         "the zombie is gone; the agent with living threads is alive",
@@ -263,6 +268,16 @@ ROWS = (
         "launch prints a session id",
         "it is the agent's own id",
         f"{TS} waits 15 s for claude's id, then prints an invented one that its stop does not know",
+    ),
+    Line(
+        "first-run", ACTING,
+        "launch of an agent whose store is made by that very run, also one that only --env names",
+        "launch prints its id, and the session is done in every later answer",
+    ),
+    Line(
+        "handed-on", ACTING,
+        "launch of a wrapper that hands the agent to a machine which our process table does not reach",
+        "in mid-turn the session is unknown, while the wrapper lives and after it; wait goes on, then exits with 5",
     ),
     Line(
         "died-at-launch", ACTING,
@@ -462,6 +477,12 @@ ROWS = (
         "two users run an agentctl daemon on one machine",
         "the daemons do not affect each other",
         f"only one of two users of {TS} can have a daemon: the port is taken",
+    ),
+    Line(
+        "daemon-trouble", MACHINE,
+        "agentctl's own daemon has a full disk, is suspended, gets no inotify watches, or sees 200 sessions at once",
+        "each change is recorded once, in order; what is missing is said; folded, the events are what list shows",
+        "a recorder that drops what it cannot write, and says nothing",
     ),
     Line(
         "no-process-left", MACHINE,

@@ -452,3 +452,12 @@ def test_stores_of_all_agents_in_one_home(tmp_path: Path) -> None:
     assert home.ask()["total"][0][:2] == (44 + 2000 + 1600, 168 + 100 + 80)
     (tmp_path / ".codex").rename(tmp_path / "elsewhere")
     assert home.ask()["total"][0][:2] == (44 + 1600, 168 + 80)
+
+
+@pytest.mark.parametrize(("first", "counted"), [("T19:00:00.500Z", (11, 42)), ("T18:00:00.000Z", (None, None))])
+def test_a_clock_that_was_set_back_makes_no_copies(first: str, counted: tuple[Any, Any], home: Home) -> None:
+    """A fork begins with a record that is older than its head; a session of its own does not."""
+    head = b'{"type":"queue-operation","timestamp":"2026-11-15T19:00:00.000Z"}\n'
+    prompt = b'{"type":"user","uuid":"u","timestamp":"2026-11-15%b"}\n' % first.encode()
+    home.path().write_bytes(head + prompt + answer("msg_a"))
+    assert home.ask()["total"][0][:2] == counted

@@ -204,7 +204,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], *, fail
     monkeypatch.setattr(merging, "done", broken)
 
 
-def test_nothing_behind_a_link_is_taken_back(home: Worktrees, tmp_path: Path) -> None:
+def test_nothing_behind_a_link_is_taken_back(home: Worktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slot has put a folder in the place of a link; git cannot begin, so the link is still there."""
     (shared := tmp_path / "shared").mkdir()
     (shared / "settings").write_text("copy\n")
@@ -212,11 +212,9 @@ def test_nothing_behind_a_link_is_taken_back(home: Worktrees, tmp_path: Path) ->
     home.git(home.repository, "add", "conf")
     home.git(home.repository, "commit", "-qm", "link")
     home.ended("[[bash:rm conf; mkdir conf; echo copy > conf/settings; git add -A; git commit -qm work]]", "a")
-    lock = home.repository / ".git" / "index.lock"
-    lock.touch()
-    done = home.agentctl("accept", "g", "a")
-    lock.unlink()
-    assert done.returncode == 1 and "nothing was changed" in done.stderr, done.stderr
+    breaking(monkeypatch, lambda: None, fails=True)
+    with pytest.raises(git.GitFailed, match="no space left; nothing was changed"):
+        accept.accept("g", "a", str(home.repository), None, home.env)
     assert (shared / "settings").read_text() == "copy\n" and (home.repository / "conf").is_symlink()
 
 
@@ -347,3 +345,76 @@ def test_a_slot_whose_session_was_resumed(home: Worktrees) -> None:
     done = home.agentctl("accept", "g", "a", "-m", "work")
     assert done.returncode == 0, done.stderr
     assert (home.repository / "new").read_text() == "second\n"
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_file_that_was_only_touched_is_in_nobodys_way(home: Worktrees, forward: bool) -> None:
+    """Saved as it was, by a formatter, or restored from a backup: its contents count."""
+    home.ended(COMMITTED, "a")
+    if not forward:
+        commit(home, "other", "mine\n")
+    os.utime(home.repository / "a", (1, 1))
+    printed = home.agentctl("accept", "g", "a", "--print")
+    done = home.agentctl("accept", "g", "a")
+    assert (printed.returncode, done.returncode) == (0, 0), done.stderr
+    assert (home.repository / "a").read_text() == "mine\n"
+    assert home.git(home.repository, "status", "--porcelain") == ""
+
+
+LOCKS = {
+    "index here": "index.lock",
+    "HEAD here": "HEAD.lock",
+    "branch here": "refs/heads/main.lock",
+    "index of the slot": "worktrees/repo-g-a/index.lock",
+    "HEAD of the slot": "worktrees/repo-g-a/HEAD.lock",
+    "branch of the slot": "refs/heads/try/g/a.lock",
+}
+
+
+@pytest.mark.parametrize("which", LOCKS)
+@pytest.mark.parametrize("words", [(), ("--print",)])
+def test_a_lock_of_git_is_found_before_anything_moves(home: Worktrees, which: str, words: tuple[str, ...]) -> None:
+    """A git command was killed there. `--print` refuses as accept does."""
+    home.ended("[[bash:echo theirs > a; echo new > b]]", "a")
+    before = facts(home)
+    lock = home.repository / ".git" / LOCKS[which]
+    lock.touch()
+    done = home.agentctl("accept", "g", "a", "-m", "work", *words)
+    lock.unlink()  # the remedy that the message names
+    assert done.returncode == 4 and f"{lock} is there: " in done.stderr, done.stderr
+    assert facts(home) == before
+    assert home.agentctl("accept", "g", "a", "-m", "work").returncode == 0
+    assert home.git(home.path("a"), "status", "--porcelain") == ""
+
+
+def test_a_lock_of_a_git_that_works_is_waited_for(home: Worktrees) -> None:
+    home.ended(COMMITTED, "a")
+    lock = home.repository / ".git" / "index.lock"
+    lock.touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", lambda _: lock.unlink(missing_ok=True))
+        _, head = accept.accept("g", "a", str(home.repository), None, home.env)
+    assert head == home.git.head(home.path("a"))
+
+
+def test_the_branch_of_the_slot_does_not_move_without_its_index(
+    home: Worktrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock comes between the look and the act."""
+    home.ended("[[bash:echo new > b]]", "a")
+    slot = home.git.head(home.path("a"))
+    real = merging.move_branch
+
+    def with_lock(*all: Any) -> None:
+        lock = home.repository / ".git" / LOCKS["index of the slot"]
+        lock.touch()
+        try:
+            real(*all)
+        finally:
+            lock.unlink()
+
+    monkeypatch.setattr(merging, "move_branch", with_lock)
+    with pytest.raises(git.GitFailed, match=f"{home.repository} is at .* now, and was at "):
+        accept.accept("g", "a", str(home.repository), "work", home.env)
+    assert home.git.head(home.path("a")) == slot
+    assert home.git(home.path("a"), "status", "--porcelain") == "?? b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -13,8 +14,10 @@ import pytest
 
 from agentctl.errors import AgentctlError
 from agentctl.launch import start
+from agentctl.launches import hooks
 from agentctl.workspace import worktree as worktrees
-from tests.support.launch_home import LONG
+from tests.support.children import until
+from tests.support.launch_home import COMMAND, LONG
 from tests.support.worktree_home import Worktrees, worktrees_in
 
 if TYPE_CHECKING:
@@ -106,3 +109,31 @@ def test_a_fifo_in_the_place_of_rules(home: Worktrees) -> None:
     refused = home.agentctl("accept", "g", "a", "-m", "all")
     assert refused.returncode == 4, refused.stderr
     assert time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize("verb", ["accept n demo --clean", "worktree clean n"])
+def test_the_hook_that_asks_is_not_in_its_own_way(home: Worktrees, verb: str) -> None:
+    hook = f"cd {home.repository} && {shlex.join(COMMAND)} {verb} && echo cleaned > said"
+    work = "[[bash:echo x > new; git add new; git commit -qm new]]"
+    words = ("--worktree", "--group", "n", "--on-complete", hook, "-p", work, "--", "--yes")
+    done = home.agentctl("launch", "demo", *words)
+    assert done.returncode == 0, done.stderr
+    home.wait_until_quiet()
+    (launch,) = home.launches()
+    assert (home.repository / "said").exists(), hooks.results(os.path.dirname(launch.path or ""))
+    assert not os.path.lexists(launch.worktree or "") and home.linked() == []
+
+
+def test_another_command_waits_for_a_hook_that_runs(home: Worktrees) -> None:
+    """It has begun, and this command is not of it."""
+    hook = f"cd {home.repository}; while [ ! -e go ]; do sleep 0.05; done"
+    done = home.agentctl("launch", "demo", "--worktree", "--group", "n", "--on-complete", hook, "-p", "hi")
+    assert done.returncode == 0, done.stderr
+    (launch,) = home.launches()
+    mark = os.path.join(os.path.dirname(launch.path or ""), hooks.COMPLETED)
+    until(lambda: os.path.exists(mark))
+    found = home.clean("n")
+    (home.repository / "go").touch()
+    assert found.returncode == 4 and "has not run its on-complete yet" in found.stderr, found
+    home.wait_until_quiet()
+    assert home.clean("n").returncode == 0

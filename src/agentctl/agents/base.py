@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from agentctl.files.record_cache import Derived
     from agentctl.kernel.processes import Processes
-    from agentctl.model import Details, Link, Message, Problem, Process, Supervisor
+    from agentctl.model import Details, Link, Message, Problem, Process, Question, Supervisor
 
 
 # Makes a Record of positional values, for stores that make thousands of them.
@@ -30,6 +30,7 @@ new_record = Record._in_order(
 )
 NO_MOMENTS = Moments()
 FEW_DIGITS = 4  # different ones among eight: random digits have so few in one of 140 cases
+OWN_HOME: list[str] = []  # by the list of users, once it is known
 STARTED_IN = "PWD"  # the variable by which a shell tells a program its directory, which may be renamed later
 FINISHING = "its turn is over, and its process is about to end"  # of a live process that was started for one turn
 
@@ -167,6 +168,11 @@ class Store(ABC):
         Default: none, because a process that opens a session is linked with it, or has it among its candidates."""
         return ()
 
+    def observe_ended(self, link: Link, record: Record | None) -> Link:
+        """Return the link of a process that has ended, and was at work by its own word, with the reason why the end of
+        the last turn in its record is not the end of that work, if there is one."""
+        return link
+
     def observe(self, link: Link, record: Record | None, processes: Processes) -> Link:
         """Return the link with what this live process does, if only process and record together tell. Default: the
         record alone tells."""
@@ -176,6 +182,13 @@ class Store(ABC):
         """Return an observed link with what its process does, and since when. Default: by its record and `moments`,
         which the store notes when it reads a record."""
         return with_activity(link, record, self.moments.get(link.id, NO_MOMENTS))
+
+    def questions(self, link: Link, record: Record | None) -> tuple[Question, ...]:
+        """Return what the process of a link, which waits for a person, asks. It may read more than a record has: few
+        sessions wait. Default: only its words are known."""
+        from agentctl.agents.asking import vague
+
+        return vague(link, None)
 
     # What the store says of a session
 
@@ -209,6 +222,14 @@ class Store(ABC):
         """Return the paths whose change may mean that this session changed: files, folders, the socket of a daemon that
         knows more. They only cause another look. Default: the store's folder."""
         return (self.root,)
+
+    def directories(self, id: str) -> Sequence[str]:
+        """Return the directories that a session was in lately, by its records, the newest first: it may work in each.
+        Default: those that the end of its transcript names."""
+        from agentctl.agents import jsonl
+
+        path = self.transcript(id)
+        return jsonl.directories(path) if path else ()
 
     # Its messages, for a transcript of one JSON object per line
 
@@ -259,16 +280,19 @@ def refused_calls(count: int) -> str:
 
 def home(env: Mapping[str, str]) -> str:
     """Return HOME as a program sees it: the variable, or the passwd entry if it is unset."""
-    return env.get("HOME") or os.path.expanduser("~" if "HOME" not in os.environ else f"~{_user()}")
+    return env.get("HOME") or home_of_user()
 
 
-def _user() -> str:
-    import pwd
+def home_of_user() -> str:
+    """Return our home in the list of users. It is read once: every process without HOME has this one."""
+    if not OWN_HOME:
+        import pwd
 
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return ""
+        try:
+            OWN_HOME.append(pwd.getpwuid(os.getuid()).pw_dir.rstrip("/") or "/")
+        except KeyError:
+            return "~"
+    return OWN_HOME[0]
 
 
 def script_of(argv: Sequence[str], interpreters: tuple[str, ...] = ("node", "nodejs")) -> str | None:

@@ -30,6 +30,7 @@ class Control(ABC):
     """How an agent is started, spoken to and stopped."""
 
     SECOND_WRITER: ClassVar[bool] = False  # does the agent allow a second process on a session that one holds?
+    STORE_ENV: ClassVar[tuple[str, ...]] = ()  # the variables that name its store; without them HOME leads to it
 
     @abstractmethod
     def start(self, task: Task) -> Recipe:
@@ -39,6 +40,11 @@ class Control(ABC):
         """Return the session in the first bytes that a one-shot run printed; None: not yet. Default: it prints none,
         because agentctl chooses the id beforehand."""
         return None
+
+    def naming(self, root: str) -> Mapping[str, str]:
+        """Return the variables, all of STORE_ENV, with which the agent keeps its sessions in this store. Default: none
+        does; then a session is resumed only if the environment leads to its store already."""
+        return {}
 
     def way_to_stop(self, held: Held) -> Way:
         """Return the agent's own orderly end. Default: SIGTERM."""

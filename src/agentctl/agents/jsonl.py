@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentctl.files.bounded import end_of_lines, lines_backward, lines_since
+from agentctl.files.bounded import decode, end_of_lines, lines_backward, lines_since
 from agentctl.model import Page
 
 TYPE_CHECKING = False
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 BACK_LIMIT = 64 * 1024 * 1024  # far enough back for any page, and a bound on a transcript without messages
 STEP = 16 * 1024 * 1024
+LATELY = 256 * 1024  # bytes at the end of a transcript: where a session was in its last turns
+CWD = b'"cwd"'
 
 
 def newest(path: str, count: int, parse: Parse) -> Page:
@@ -35,3 +37,19 @@ def after(path: str, cursor: object, parse: Parse) -> Page:
     place = cursor if isinstance(cursor, tuple) else (0, 0)
     lines, place, restarted = lines_since(path, place, STEP)
     return Page(tuple(message for line in lines for message in parse(line)), place, restarted)
+
+
+def directories(path: str) -> list[str]:
+    """Return the directories that the last records of a transcript name, the newest first; none of what cannot be read:
+    that is told when its session is judged."""
+    found: dict[str, None] = {}
+    try:
+        for line in lines_backward(path, LATELY):
+            record = decode(line) if CWD in line else None
+            for part in (record, record.get("payload")) if record is not None else ():
+                cwd = part.get("cwd") if isinstance(part, dict) else None
+                if isinstance(cwd, str) and cwd.startswith("/"):
+                    found[cwd] = None
+    except OSError:
+        return [*found]
+    return [*found]

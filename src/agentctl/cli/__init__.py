@@ -45,6 +45,7 @@ VERBS = {
     "unlock": ("unlock", "remove a lock that `agentctl lock` set"),
     "locks": ("locks", "list locked directories, and those in which agents work"),
     "prune": ("prune", "remove expired records and output of launches now"),
+    "daemon": ("daemon", "run, start, stop or install the process that records events"),
     "agents": ("agents", "list the agents, their stores, and whether they can be read"),
     "completion": ("completion", "print the completion script for bash, zsh or fish"),
 }
@@ -54,11 +55,12 @@ SWEEPING = ("list", "launch", "resume", "stop", "wait", "locks")
 # Short-lived, so garbage collection is off: it would take a fifth of judging 10 000 sessions, and 4 % of counting.
 BRIEF = ("list", "status", "why", "usage")
 QUESTIONS = (*BRIEF, "peek", "events")
+HELP = ("-h", "--help")
 UNFREED: list[object] = []
 TYPED: list[str] = []  # the words of this command: the beginning of an id there has led to one session
 # What a broken configuration does not stop: these change nothing. The others must not go on without what a person set.
 SHOWING = ("list", "status", "why", "usage", "agents", "locks", "compare", "events")  # with `problems` in their answer
-LOOKING = (*SHOWING, "peek", "attach", "wait", "completion")
+LOOKING = (*SHOWING, "peek", "attach", "wait", "completion", "daemon")
 FOR_RUNNERS = {  # none of them needs the configuration: what a person types there must not break a promise
     "_over": ("launch_over", "is the session of a launch over?"),
     "_stop": ("stop", "stop a launch at its time limit"),
@@ -145,6 +147,14 @@ def run(argv: list[str]) -> int:
         complain(f"{words_of(error)}; {what_to_do(error)}")
         is_written()
         return 1
+
+
+def count(text: str) -> int:
+    """Return how many are asked for, for an option."""
+    value = int(text)
+    if value < 0:
+        raise ValueError("negative")
+    return value
 
 
 def words_of(error: Exception) -> str:
@@ -271,7 +281,7 @@ def sweep() -> None:
 
 def is_question(argv: list[str]) -> bool:
     """Return whether this command starts nothing and stores nothing but caches."""
-    return bool(argv) and ALIASES.get(argv[0], argv[0]) in QUESTIONS
+    return not argv or argv[0] in HELP or ALIASES.get(argv[0], argv[0]) in QUESTIONS
 
 
 def dispatch(argv: list[str]) -> int:
@@ -427,7 +437,7 @@ def help_format(prog: str) -> HelpFormatter:
     """Set the width here: argparse asks shutil for it again for every option, which takes 4 ms of every command."""
     from argparse import RawDescriptionHelpFormatter
 
-    from agentctl.cli.output import width
+    from agentctl.cli.width import width
 
     return RawDescriptionHelpFormatter(prog, width=min(width(), 120) - 2)
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 
 from agentctl.cli import output
+from agentctl.errors import shown_command
 from agentctl.launches import records
 from agentctl.workspace import accept, clean
 
@@ -114,7 +115,8 @@ def line_of(plan: Plan, head: str | None) -> str:
 def wants_to_clean(group: str) -> bool:
     """Ask, if a person is there; else say how it is done."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        print(f"the worktrees of the group stay: agentctl worktree clean {group}", file=sys.stderr)
+        command = shown_command("agentctl", "worktree", "clean", group)
+        print(f"the worktrees of the group stay: {command}", file=sys.stderr)
         return False
     print("Remove the worktrees of the group? What has unsaved work stays. [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -133,8 +133,9 @@ def show(row: dict[str, Any]) -> None:
         version = f"version {output.plain(binary['version'])}{note}" if binary["version"] else "version unknown"
         print(f"  binary  {output.tilde(binary['path'])}, {version}")
     for store in row["stores"]:
-        count = f", {store['sessions']} sessions" if store["sessions"] is not None else ""
-        ignored = " (ignored by config.toml)" if store["ignored"] and store["sessions"] is None else ""
+        number = store["sessions"]
+        count = f", {number} {'session' if number == 1 else 'sessions'}" if number is not None else ""
+        ignored = " (ignored by config.toml)" if store["ignored"] and number is None else ""
         print(f"  store   {output.tilde(store['root'])}: {output.plain(store['state'])}{count}{ignored}")
         for problem in store["problems"]:
             where = f"{output.tilde(problem['path'])}: " if problem["path"] else ""

@@ -8,7 +8,7 @@ import sys
 from agentctl.agents import load_control
 from agentctl.agents.recipes import Held
 from agentctl.cli import ID_HELP, output
-from agentctl.errors import MissingProgram, Refused
+from agentctl.errors import MissingProgram, Refused, shown_command
 from agentctl.model import EXACT, GONE, WAITING, Details, Value
 from agentctl.query.attribution import child_of, why_unseen
 from agentctl.query.resolve import resolve
@@ -117,7 +117,7 @@ def command_for(target: Target, env: Mapping[str, str]) -> tuple[list[str], str 
     seat = seated(target.process, target.processes, env)
     if seat.pane is not None:
         if env.get("TMUX") and not tmux.is_inside(seat.pane, env):
-            own = f"TMUX= tmux -S {seat.pane.socket} attach-session -t {seat.pane.name}"
+            own = shown_command("env", "TMUX=", *tmux.attach_command(seat.pane, {}))
             raise Refused(f"{target.name} runs in another tmux server than yours; leave yours first, or nest it: {own}")
         return tmux.attach_command(seat.pane, env), None
     raise Refused(why_not(target, seat, env))
@@ -151,7 +151,8 @@ def why_not(target: Target, seat: Seat, env: Mapping[str, str]) -> str:
     silent = "".join(f"; tmux server {output.plain(server.path)}: {server.problem}" for server in seat.problems)
     if seat.tty is None and target.process.tty == 0:
         if target.session is None:
-            shows = f"`agentctl peek {target.name.removeprefix('launch ')}` shows what it printed"
+            id = target.name.removeprefix("launch ")
+            shows = f"`agentctl peek {id}` shows what it printed"
             return f"{target.name} (pid {target.process.pid}) has no terminal: it runs headless; {shows}"
         id = target.session.id
         if target.session.turn == WAITING:
@@ -166,7 +167,7 @@ def why_not(target: Target, seat: Seat, env: Mapping[str, str]) -> str:
     if not tmux.is_installed(env):
         return f"{target.name}: {where}; whether that is a pane of tmux cannot be seen: {tmux.MISSING}"
     if seat.like is not None:
-        like = f"tmux -S {seat.like.socket} attach-session -t {seat.like.name}"
+        like = shown_command(*tmux.attach_command(seat.like, {}))
         doubt = f"tmux pane {seat.like.id} has that terminal, but agentctl cannot prove that the pane is its own"
         return f"{target.name}: {where}; {doubt}: {like}"
     return f"{target.name}: {where}, which is no tmux pane that agentctl can reach; go to that terminal{silent}"

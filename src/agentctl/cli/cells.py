@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+ELLIPSIS = "…"
 GAP = "  "  # between two columns of a table
 NARROWEST = 4  # columns of a cell that is cut
 AS_EMOJI = "\ufe0f"  # behind a character that has a narrow form: draw the wide one
@@ -19,7 +20,12 @@ JAMO = ("\u1160", "\u11ff")  # vowels and endings, which join the character befo
 
 def columns_of(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
-    return len(text) if text.isascii() else sum(size for _, size in clusters(text))
+    return len(text) if is_simple(text) else sum(size for _, size in clusters(text))
+
+
+def is_simple(text: str) -> bool:
+    """Return whether each character of a text takes one column: it is ASCII, and perhaps was cut before."""
+    return text.isascii() or text.replace(ELLIPSIS, "").isascii()
 
 
 def clusters(text: str) -> Iterator[tuple[str, int]]:
@@ -48,19 +54,22 @@ def columns_of_character(char: str) -> int:
     return 2 if east_asian_width(char) in ("W", "F") else 1
 
 
-def shorten(text: str, width: int, ellipsis: str = "…") -> str:
+def shorten(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     """Return the beginning of a text that fits, with an ellipsis if that is not all of it."""
     if columns_of(text) <= width:
         return text
     room = max(0, width - len(ellipsis))
-    return beginning(clusters(text), room) + ellipsis[: max(width, 0)]
+    kept = text[:room] if is_simple(text) else beginning(clusters(text), room)
+    return kept + ellipsis[: max(width, 0)]
 
 
-def shorten_path(path: str, width: int, ellipsis: str = "…") -> str:
+def shorten_path(path: str, width: int, ellipsis: str = ELLIPSIS) -> str:
     """Return the end of a path that fits, which tells more than its beginning."""
     if columns_of(path) <= width:
         return path
     room = max(0, width - len(ellipsis))
+    if is_simple(path):
+        return ellipsis[: max(width, 0)] + path[len(path) - room :]
     kept: list[str] = []
     for cluster, size in reversed(list(clusters(path))):
         if size > room:
@@ -82,18 +91,14 @@ def beginning(text: Iterable[tuple[str, int]], room: int) -> str:
 
 def filled(cells: Sequence[str], width: int, *, right: bool) -> list[str]:
     """Return cells with blanks up to this width. (A whole column at once: there may be thousands of cells.)"""
-    if all_ascii(cells):
+    if is_simple("".join(cells)):
         return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
     blanks = [" " * (width - columns_of(cell)) for cell in cells]
     return [blank + cell if right else cell + blank for cell, blank in zip(cells, blanks, strict=True)]
 
 
 def widest(cells: Sequence[str]) -> int:
-    return max(map(len if all_ascii(cells) else columns_of, cells), default=0)
-
-
-def all_ascii(cells: Sequence[str]) -> bool:
-    return "".join(cells).isascii()
+    return max(map(len if is_simple("".join(cells)) else columns_of, cells), default=0)
 
 
 def fitted(

@@ -6,6 +6,7 @@ import os
 import sys
 
 from agentctl.cli import format, output
+from agentctl.cli.width import width
 from agentctl.durations import span
 from agentctl.usage.report import usd
 from agentctl.workspace import compare, diff
@@ -74,7 +75,7 @@ def run_diff(args: Namespace) -> int:
     if place.worktree is None:
         print(f"the worktree is gone; this is what was committed on {output.plain(place.branch)}", file=sys.stderr)
     if args.stat is not None:
-        diff.show(place, os.environ, f"--stat={output.width()}", each=print_line)
+        diff.show(place, os.environ, f"--stat={width()}", each=print_line)
     elif sys.stdout.isatty():
         diff.show(place, os.environ, each=print_line)
     else:
@@ -145,10 +146,10 @@ def slot_json(one: Slot) -> dict[str, object]:
         "seconds": None if one.seconds is None else round(one.seconds, 3),
         "tokens": session.tokens._asdict() if session and session.tokens else None,
         "cost_usd": session.cost_usd if session else None,
-        "worktree": launch.worktree,
+        "worktree": one.given.worktree,
         "worktree_there": one.place is not None and one.place.worktree is not None,
-        "branch": launch.branch,
-        "base": launch.base,
+        "branch": one.given.branch,
+        "base": one.given.base,
         **{name: getattr(work, name) if work is not None else None for name in WORK},
         "last_message": one.last_message,
         "said": one.said,

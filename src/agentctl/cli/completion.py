@@ -94,9 +94,9 @@ def agent_names(**_: object) -> list[str]:
 def groups(**_: object) -> list[str]:
     import os
 
-    from agentctl.launches import records
+    from agentctl.launches import groups, records
 
-    return records.groups(records.read_all(os.environ)[0])
+    return groups.names(records.read_all(os.environ)[0])
 
 
 def slots(parsed_args: object = None, **_: object) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 
 from agentctl.agents import chosen
 from agentctl.cli import output
-from agentctl.errors import NotFound, UsageError
+from agentctl.errors import UsageError
 from agentctl.live.difference import CHECKPOINT, RECOVERED, TYPES, Event, matches, words_of
 from agentctl.live.engine import Engine, follow
 from agentctl.query.reading import Scope
@@ -24,9 +24,9 @@ With -f, one line follows for each change of a session's status, and for each
 store that cannot be read any more, or can be read again.
 
 A change is a difference between two looks. agentctl looks when a process ends,
-when an agent writes its store (at most twice a second), when a new agent is
-started, and every 15 seconds. What came and went between two looks is not
-shown. What cannot be read ends no session.
+when an agent writes its store (twice a second if it writes all the time), when
+a new agent is started, and every 15 seconds. What came and went between two
+looks is not shown. What cannot be read ends no session.
 
 session.started and session.resumed say in `to` what the session does; --type
 takes them for that status, too, so --type session.waiting misses no question.
@@ -36,20 +36,21 @@ after, and what the session asks or why. Elsewhere, it prints one JSON object
 per line, at once. Ctrl-C ends it (exit code 130), and so does a reader that
 goes away (0).
 
---since needs the log of a daemon, and there is none yet: exit code 3.
+--since shows what the daemon has recorded since a number, a time or an age,
+and with -f goes on from there, without loss and without doubles. Each event
+has its number (seq); late means that it happened while no daemon ran; a gap
+says that events are missing there, and a checkpoint follows. It needs the
+daemon: without it the exit code is 3, and `agentctl daemon start` starts it.
 
 examples:
   agentctl events -f                         what changes, as it changes
   agentctl events -f --type session.waiting  tell me when one needs me
+  agentctl events --since 2h                 what happened while I was away
   agentctl events -f --group nightly --json | jq -r '[.id, .to] | @tsv'
       {"schema": 1, "type": "session.waiting", "at": ..., "agent": ..., "id":
        ..., "from": "running", "to": "waiting", "reason": ..., "session":
-       {...}, "problem": null}
+       {...}, "problem": null, "question": {"id": ..., "kind": ..., ...}}
 """
-NO_LOG = (
-    "there is no log of past events: it needs the daemon, which agentctl does not have yet; "
-    "`agentctl events -f` shows what happens from now on"
-)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -59,7 +60,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--agent", action="append", metavar="A", help="only this agent (repeat for more)")
     parser.add_argument("--group", metavar="G", help="only sessions that were launched in this group")
-    parser.add_argument("--since", metavar="WHEN", help="replay events since then: a number, a time or 2h (no log yet)")
+    parser.add_argument(
+        "--since", metavar="WHEN", help="also past events: since a number, a time or 2h; needs the daemon"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, also on a terminal")
     parser.add_argument("--text", action="store_true", help="print text, also in a pipe")
 
@@ -67,10 +70,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if args.json and args.text:
         raise UsageError("--json or --text, not both")
-    if args.since is not None:
-        raise NotFound(NO_LOG)
     wanted = Wanted(args)
-    show = print_text if args.text or (sys.stdout.isatty() and not args.json) else print_json
+    text = args.text or (sys.stdout.isatty() and not args.json)
+    if args.since is not None:
+        from agentctl.cli import events_since
+
+        return events_since.run(args, text=text)
+    show = print_text if text else print_json
     engine = Engine(Scope(agents=wanted.agents, related_launches_only=True), reader=sys.stdout.fileno())
     for step in follow(engine):
         if step.first:
@@ -124,6 +130,7 @@ def event_json(event: Event) -> dict[str, object]:
         "reason": event.reason,
         "session": output.session_json(event.session) if event.session is not None else None,
         "problem": output.problem_json(event.problem) if event.problem is not None else None,
+        "question": output.question_json(event.question) if event.question is not None else None,
     }
 
 

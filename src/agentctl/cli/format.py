@@ -7,6 +7,7 @@ import sys
 import time
 
 from agentctl.cli import cells, output
+from agentctl.cli.width import has_width, width
 from agentctl.durations import span
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ def table_lines(
     colours the cells of STATUS. `brief` has fewer words for a cell that does not fit, by column. (It works column by
     column: for ten thousand rows that takes two thirds of the time of row by row.)"""
     widths = {name: max(len(name), cells.widest(column)) for name, column in columns.items()}
-    widths = cells.fitted(widths, output.width(), flexible, optional if output.has_width() else ())
+    widths = cells.fitted(widths, width(), flexible, optional if has_width() else ())
     padded = cells.padded(columns, widths, right, PATHS, output.ellipsis(), brief)
     if statuses and output.colourful():
         head, *words = padded["STATUS"]
@@ -53,7 +54,7 @@ def paragraph(text: str, indent: str = "", more: str = "") -> str:
     line, *words = text.split(" ")
     lines, line = [], indent + line
     for word in words:
-        if output.has_width() and cells.columns_of(f"{line} {word}") > output.width():
+        if has_width() and cells.columns_of(f"{line} {word}") > width():
             lines.append(line)
             line = indent + more + word
         else:

@@ -61,7 +61,8 @@ made for slots that have not begun. With --wait, Ctrl-C then ends only the wait.
 Hooks get the variables AGENTCTL_SESSION_ID, AGENTCTL_AGENT, AGENTCTL_MODEL,
 AGENTCTL_CWD, AGENTCTL_STATUS, AGENTCTL_EXIT_CODE and AGENTCTL_LAUNCH; hooks of
 slots also get AGENTCTL_GROUP, AGENTCTL_SLOT, AGENTCTL_WORKTREE and
-AGENTCTL_BRANCH.
+AGENTCTL_BRANCH. If something is not known, its variable is not set, so
+${AGENTCTL_WORKTREE:?} ends a hook that needs it.
 
 With --interactive the agent gets a terminal: its screen runs in a detached
 tmux session, agentctl-<launch id>, on the server that your own `tmux` uses.

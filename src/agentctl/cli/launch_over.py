@@ -2,12 +2,14 @@
 
 Exit 0: the session is gone, and its hook has run; the runner may go. NOT_OVER: it is not over, or nobody can tell.
 After any other code the runner asks again: agentctl may be in the middle of an upgrade. The hook runs at most once,
-even if this command is killed: it is marked before it is run.
+even if this command is killed: it is marked before it is run. A person runs it if the runner is gone
+(launches/promises.py).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from agentctl.launch import runner, start
@@ -52,10 +54,20 @@ def run(args: Namespace) -> int:
     if process == UNREAD:
         return ASK_AGAIN
     if process != GONE:
+        tell(f"launch {launch.id} is not over, or that cannot be known: {hooks.ON_COMPLETE} was not run")
         return NOT_OVER
     if hooks.mark_completed(os.path.dirname(launch.path or "")):
-        start.run_hook(hooks.ON_COMPLETE, launch, session, env)
+        ran = start.run_hook(hooks.ON_COMPLETE, launch, session, env)
+        tell(f"{hooks.ON_COMPLETE} was run (exit code {ran.exit_code})" if ran else f"it has no {hooks.ON_COMPLETE}")
+    else:
+        tell(f"{hooks.ON_COMPLETE} was run before")
     return 0
+
+
+def tell(words: str) -> None:
+    """Tell a person who runs this in place of a runner that is gone what came of it."""
+    if sys.stdout.isatty():
+        print(words)
 
 
 def state_of(launch: Launch, env: Mapping[str, str]) -> tuple[Session | None, str]:

@@ -8,7 +8,7 @@ import os
 import threading
 
 from agentctl.cli import launch_options, output
-from agentctl.errors import AgentctlError, LaunchFailed, TimedOut
+from agentctl.errors import AgentctlError, LaunchFailed, TimedOut, shown_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def summary(outcomes: Sequence[Outcome], group: str) -> str:
     well = sum(why_failed(outcome) is None for outcome in outcomes)
     unnamed = sum(outcome.session is None and may_run(outcome) for outcome in outcomes)
     also = f", {unnamed} more may run without a known session" if unnamed else ""
-    steps = ", ".join(f"`agentctl {words} {group}`" for words in ("wait --group", "compare"))
+    steps = ", ".join(f"`{shown_command('agentctl', *words, group)}`" for words in (("wait", "--group"), ("compare",)))
     runs = any(outcome.launch_id for outcome in outcomes)
     return f"group {group}: {well} of {len(outcomes)} slots were launched{also}" + (f"; next: {steps}" if runs else "")
 

@@ -127,7 +127,7 @@ def orders_in_worktrees(
         branch=args.branch,
     )
     warn(repository, cwd, len(orders))
-    if args.group and (count := groups.earlier(group, env)):
+    if args.group and (count := groups.earlier(group, repository, env)):
         launch_options.tell(
             f"group {group} has {count} earlier launch{'es' if count > 1 else ''}; these are added to it"
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from agentctl.launches.promises import Lost
     from agentctl.model import Answer, Launch, Left, Session
     from agentctl.query.reading import Readings
     from agentctl.query.sessions import Look
@@ -50,8 +51,9 @@ examples:
   agentctl list --agent claude --tree   with sub-agents
   agentctl list --watch                 the table, redrawn on changes
   agentctl list --json
-      {"schema": 1, "sessions": [...], "unattached": [...], "problems": [...],
-       "not_shown": [...], "tools_left": [...]}
+      {"schema": 1, "sessions": [...], "matching": 1, "unattached": [...],
+       "problems": [...], "not_shown": [...], "tools_left": [...],
+       "not_kept": [...]}
 """
 TOOLS_SHOWN = 3
 # The columns that are cut, and how narrow they may become: WHAT tells most, so others are left out first.
@@ -84,18 +86,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--group", metavar="G", help="only sessions that were launched in this group")
     parser.add_argument("-a", "--all", action="store_true", help="also sessions that ended in the last 7 days")
     parser.add_argument("--since", metavar="AGE", help="also sessions that ended since: 30m, 12h, 7d, 4w or all")
-    parser.add_argument("-n", type=count, metavar="N", help="at most N rows")
+    parser.add_argument("-n", type=cli.count, metavar="N", help="at most N rows")
     parser.add_argument("--tree", action="store_true", help="also sub-agents, below their parent")
     parser.add_argument("--watch", action="store_true", help="show the table until Ctrl-C, and redraw it on changes")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--strict", action="store_true", help="exit with 5 if anything could not be read or known")
-
-
-def count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError("negative")
-    return value
 
 
 def run(args: Namespace) -> int:
@@ -104,6 +99,7 @@ def run(args: Namespace) -> int:
         since=since(args),
         children=args.tree,
         brief=not args.json,
+        strict=args.strict,
         related_launches_only=args.group is None,
     )
     if args.watch:
@@ -119,14 +115,18 @@ def run(args: Namespace) -> int:
         output.print_json(
             {
                 "sessions": [output.session_json(session) for session in rows],
+                "matching": len(matching),
                 "unattached": [output.unattached_json(process) for process in answer.unattached],
                 "problems": [output.problem_json(problem) for problem in answer.problems],
                 "not_shown": [dict(process._asdict()) for process in answer.not_shown],
                 "tools_left": [dict(process._asdict()) for process in answer.tools_left],
+                "not_kept": [dict(one._asdict()) for one in not_kept(look, rows)],
             }
         )
     else:
         show(rows, look._replace(answer=answer), args, len(matching))
+        if lost := not_kept(look, rows):
+            print("\n" + format.paragraph(not_kept_line(lost)))
         output.warn(answer.problems)
     cli.keep_to_the_end(look.answer, look.world)  # not the stores: they close their databases and remove copies
     unsure = answer.problems or any(session.status == "unknown" for session in matching)
@@ -234,6 +234,8 @@ def show(rows: list[Session], look: Look, args: Namespace, matching: int) -> Non
         table(rows, args.tree, ids)
     else:
         print(no_rows(look.answer, args, matching), file=sys.stderr)
+    if rows and len(rows) < matching:
+        print(f"-n {args.n} shows {len(rows)} of {matching} sessions", file=sys.stderr)
     for line in lines_below(look.answer, args, ids):
         print(line)
 
@@ -266,6 +268,24 @@ def tools_line(left: Sequence[Left], typed: Mapping[str, str]) -> str:
     tools = ", ".join(f"{output.plain(tool.comm)} (pid {tool.pid})" for tool in left[:TOOLS_SHOWN])
     more = f" and {len(left) - TOOLS_SHOWN} more" if len(left) > TOOLS_SHOWN else ""
     return f"tools of killed sessions still run: {tools}{more}; see `agentctl why` of {ids}"
+
+
+def not_kept(look: Look, rows: Iterable[Session]) -> list[Lost]:
+    """Return what the launches of these sessions promised, and nobody keeps."""
+    ids = {session.launch_id for session in rows if session.launch_id is not None}
+    if not ids:
+        return []
+    from agentctl.launches import promises
+
+    mine = [one.launch for one in look.world.launches if (one.record.path or "//").rsplit("/", 2)[-2] in ids]
+    return [one for launch in mine for one in promises.lost(launch, look.world.processes)]
+
+
+def not_kept_line(lost: Sequence[Lost]) -> str:
+    """Return a line about promises of launches: `status` says what to do about each."""
+    shown = ", ".join(f"{one.what} of launch {one.launch_id}" for one in lost[:TOOLS_SHOWN])
+    more = f" and {len(lost) - TOOLS_SHOWN} more" if len(lost) > TOOLS_SHOWN else ""
+    return f"not kept, because the runner of the launch is gone: {shown}{more}; see `agentctl status` of the launch"
 
 
 def not_shown_line(count: int) -> str:

@@ -10,6 +10,7 @@ import time
 
 from agentctl.cli import list as listing
 from agentctl.cli import output
+from agentctl.cli.width import width
 from agentctl.errors import UsageError
 from agentctl.live.engine import Engine
 from agentctl.model import STATUS_WORDS, Value
@@ -89,7 +90,7 @@ def counts(rows: list[Session], now: float) -> str:
     words = [(f"{count} {word}", word) for word, count in found.items() if count]
     head = f"{output.clock(now)}  {len(rows)} session{'' if len(rows) == 1 else 's'}{': ' if words else ''}"
     plain = head + ", ".join(text for text, _ in words)
-    return plain if len(plain) > output.width() else head + ", ".join(output.coloured(*each) for each in words)
+    return plain if len(plain) > width() else head + ", ".join(output.coloured(*each) for each in words)
 
 
 class Screen:
@@ -148,7 +149,7 @@ class Screen:
 def size() -> tuple[int, int]:
     """Return the columns and lines of the terminal."""
     found = os.get_terminal_size(sys.stdout.fileno())
-    return output.width(), max(2, found.lines)
+    return width(), max(2, found.lines)
 
 
 def drawn(lines: list[str], width: int, height: int) -> str:

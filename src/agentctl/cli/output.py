@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TextIO
 
-    from agentctl.model import Problem, Session, Unattached
+    from agentctl.model import Problem, Question, Session, Unattached
 
 SCHEMA = 1
 SHORTEST = 8  # characters of an id in a sentence
@@ -27,7 +27,6 @@ WHOLE_ID = (
     r"(?![\w/@-]|\.\w)"
 )
 NAMED = 3  # places that a sentence names
-ANY_WIDTH = 160  # columns, if stdout is no terminal
 STATUS_COLOURS = {
     "waiting": "33;1",
     "running": "32",
@@ -73,6 +72,7 @@ def session_json(session: Session) -> dict[str, object]:
         del found[name]
     for name in TIMES:
         found[name] = utc(found[name])
+    found["questions"] = [question_json(question) for question in session.questions]
     if session.tokens is not None:
         found["tokens"] = session.tokens._asdict()
     evidence = []
@@ -85,6 +85,12 @@ def session_json(session: Session) -> dict[str, object]:
         entry["inferred"] = fact.inferred
         evidence.append(entry)
     found["evidence"] = evidence
+    return found
+
+
+def question_json(question: Question) -> dict[str, object]:
+    found = {"id": question.id, **question._asdict(), "asked_at": utc(question.asked_at)}
+    del found["own"]
     return found
 
 
@@ -239,27 +245,6 @@ class Remembered(dict["str | None", str]):
     def __missing__(self, text: str | None) -> str:
         self[text] = self._function(text)
         return self[text]
-
-
-def width() -> int:
-    """Return how many columns a line may have."""
-    return known_width() or ANY_WIDTH
-
-
-def has_width() -> bool:
-    """Return whether lines must not be longer than `width`: not in a pipe or a file."""
-    return known_width() is not None
-
-
-def known_width() -> int | None:
-    """Return the width that COLUMNS gives, or that of the terminal; None if there is none."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and int(given[:9]) > 0:
-        return int(given[:9])
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or None
-    except (OSError, ValueError):
-        return None
 
 
 def colourful() -> bool:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from agentctl.cli import ID_HELP, output
+from agentctl.cli import ID_HELP, count, output
 from agentctl.errors import AgentctlError, NotFound, TruthUnavailable
 from agentctl.model import GONE, ProcessKey
 from agentctl.query.attribution import child_of
@@ -48,7 +48,7 @@ COLOURS = {"user": "running", "assistant": "idle", "tool": "unknown", "result": 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help=ID_HELP)
-    parser.add_argument("-n", type=int, default=20, metavar="N", help="how many messages (default: 20)")
+    parser.add_argument("-n", type=count, default=20, metavar="N", help="how many messages (default: 20)")
     parser.add_argument("-f", "--follow", action="store_true", help="follow the session until it ends")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
         return show_launch(named, args)
     found, session = named.look, named.session
     store = open_store_of(session) if args.follow else store_of(found)
-    page = read(session, store.messages, max(0, args.n))
+    page = read(session, store.messages, args.n)
     printed = [] if page.messages or args.follow else printed_by(session, found, args.n)
     if args.json and not args.follow:
         messages = [message_json(message) for message in page.messages]
@@ -147,13 +147,15 @@ def read(session: Session, messages: Callable[[str, Any], Page], place: object) 
 def follow(session: Session, store: Store, cursor: object, as_json: bool) -> None:
     """Show new messages until the process of the session is gone and nothing more comes. If the process moved on to
     another session, follow that one."""
-    from agentctl.kernel.watch import ENDED, Watch
+    from agentctl.kernel.watch import ENDED
+    from agentctl.live.rounds import Interest, Rounds
 
     judged = 0.0
-    with Watch() as watch:
+    with Rounds() as rounds:
         while True:
             keys = (ProcessKey.parse(entry.get("key")) for entry in session.processes)
-            new = watch.cover((key for key in keys if key), store.watched(session.id))
+            paths = frozenset(store.watched(session.id))
+            new = rounds.cover(Interest(frozenset(key for key in keys if key), paths))
             page = read(session, store.messages_after, cursor)
             if page.restarted:
                 print("the transcript was replaced; showing it from its beginning", file=sys.stderr)
@@ -173,7 +175,7 @@ def follow(session: Session, store: Store, cursor: object, as_json: bool) -> Non
                     session, store, cursor = moved, open_store_of(moved), None
                     continue
                 session = now
-            if watch.sleep() == ENDED:
+            if rounds.sleep() == ENDED:
                 judged = 0.0
 
 

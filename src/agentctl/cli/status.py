@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentctl.launches.hooks import Ran
+    from agentctl.launches.promises import Lost
     from agentctl.model import Left, Session
 
 EPILOG = """\
@@ -26,7 +27,8 @@ shown.
 examples:
   agentctl status 3f2a
   agentctl status 3f2a --json
-      {"schema": 1, "session": {...}, "problems": [...], "tools_left": [...]}
+      {"schema": 1, "session": {...}, "problems": [...], "tools_left": [...],
+       "not_kept": [...]}
 """
 
 
@@ -42,14 +44,26 @@ def run(args: Namespace) -> int:
     if args.json:
         problems = [output.problem_json(problem) for problem in answer.problems]
         left = [{"pid": process.pid, "comm": process.comm} for process in answer.tools_left]
-        output.print_json({"session": output.session_json(session), "problems": problems, "tools_left": left})
+        found = {"session": output.session_json(session), "problems": problems, "tools_left": left}
+        output.print_json({**found, "not_kept": [dict(one._asdict()) for one in not_kept(session)]})
     else:
         for name, value in lines(session):
             print(f"{name:<11} {value}")
         if answer.tools_left:
             print(f"still runs  {left_line(answer.tools_left)}")
+        for one in not_kept(session):
+            print(f"not kept    {output.plain(one.said)}")
         output.warn(answer.problems)
     return 5 if args.strict and session.status == "unknown" else 0
+
+
+def not_kept(session: Session) -> list[Lost]:
+    """Return what the launch of a session promised, and nobody keeps."""
+    if session.launch_id is None:
+        return []
+    from agentctl.launches import promises
+
+    return promises.lost_of((session.launch_id,), os.environ)
 
 
 def left_line(left: Sequence[Left]) -> str:
@@ -59,8 +73,18 @@ def left_line(left: Sequence[Left]) -> str:
 
 def lines(session: Session) -> list[tuple[str, str]]:
     """Name and value of everything that is known; what is not known is left out."""
-    values = {**identity(session), **process_and_turn(session), **work(session), **spending(session), **origin(session)}
-    return [(name, value) for name, value in values.items() if value]
+    rest = {**process_and_turn(session), **work(session), **spending(session), **origin(session)}
+    found = [*identity(session).items(), *asked_lines(session), *rest.items()]
+    return [(name, value) for name, value in found if value]
+
+
+def asked_lines(session: Session) -> list[tuple[str, str]]:
+    """Return what a session asks, if it does."""
+    if not session.questions:
+        return []
+    from agentctl.cli.asked import lines_of
+
+    return list(lines_of(session.questions))
 
 
 def identity(session: Session) -> dict[str, str]:
@@ -168,5 +192,6 @@ def hook_line(hook: Ran) -> str:
         how = "took too long"
     else:
         how = "ok" if hook.exit_code == 0 else f"failed (exit code {hook.exit_code})"
+        how = how if hook.exit_code is not None else "was not run"
     said = f": {output.plain(hook.last_lines[-1])}" if hook.exit_code != 0 and hook.last_lines else ""
     return f"{output.plain(hook.name)} {how}{said}"

@@ -24,10 +24,15 @@ and their descendants. If other sessions or daemons run below them, agentctl
 names them and leaves them alone. If an agent's own daemon runs the session,
 agentctl ends the turn and never signals the daemon: the session stays open
 (exit code 1), and --screen ends the screen that shows it, if one is proved to.
+With --tree agentctl also ends what a launch left behind, while the runner of
+that launch proves it: the runner goes soon after its agent. Later agentctl
+names what may be left, and does not end it.
 stop refuses what this command runs in: its own session, and whoever launched
-it. If the link between session and process is inferred (`list` shows ?), stop
-needs --force. Without pidfds (macOS) agentctl proves the identity right before
-each signal; it cannot cover the instant between the two.
+it. stop needs --force if the link between session and process is inferred
+(`list` shows ?), or if several processes are said to be on a session, and of
+one of them only a file says so, which other programs can write; --pid ends one
+of them. Without pidfds (macOS) agentctl proves the identity right before each
+signal; it cannot cover the instant between the two.
 
 examples:
   agentctl stop 3f2a
@@ -54,13 +59,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="stop it even if its process was only inferred")
     parser.add_argument("--tree", action="store_true", help="also sessions below it, and what its launch left behind")
     parser.add_argument("--screen", action="store_true", help="end the screen of a session that a daemon keeps open")
+    parser.add_argument("--pid", metavar="N", type=int, help="of several processes on a session, end only this one")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Namespace) -> int:
     if not args.id and args.group is None:
         raise UsageError("which session? Give an id, or --group NAME; `agentctl list` shows the ids")
-    options = stop.Options(grace_of(args.grace), args.force, args.tree, args.screen)
+    if args.pid is not None and (args.tree or args.group is not None or len(args.id) != 1):
+        raise UsageError("--pid N ends one process of one session: give one id, without --group and --tree")
+    options = stop.Options(grace_of(args.grace), args.force, args.tree, args.screen, args.pid)
     asked = [stop.Asked(id) for id in dict.fromkeys(args.id)]
     if args.group is not None:
         members = [one for one in stop.members(args.group, cli.complain) if one.text not in args.id]

@@ -12,6 +12,7 @@ from agentctl.agents.base import is_random
 from agentctl.agents.guard import despite_faults
 from agentctl.cli import format, output
 from agentctl.cli.cells import columns_of
+from agentctl.cli.width import width
 from agentctl.durations import seconds
 from agentctl.errors import UsageError
 from agentctl.usage.query import Question, spent
@@ -77,6 +78,8 @@ def run(args: Namespace) -> int:
         first_day(now) if args.since is None else None if args.since == "all" else moment(args.since, now, "--since")
     )
     until = None if args.until is None else moment(args.until, now, "--until")
+    if since is not None and until is not None and since >= until:
+        raise UsageError(f"--since {args.since or f'{DEFAULT_DAYS}d'} is not before --until {args.until}")
     prices = [Price(pattern, **values) for pattern, values in config.prices(os.environ)]
     agents = load_all(chosen(args.agent or None))
     question = Question(args.by, since, until)
@@ -145,7 +148,7 @@ def show(rows: list[Row], total: Row, by: str) -> None:
     lines = [cells(row) for row in (*rows, total)]
     numbers = [name for name in NUMBERS if (by, name) != ("session", "SESSIONS")]
     widths = {name: max(len(name), *(len(line[name]) for line in lines)) for name in numbers}
-    names_width, numbers, room = fitted(max(map(columns_of, names)), widths, output.width())
+    names_width, numbers, room = fitted(max(map(columns_of, names)), widths, width())
     highest = max(row.total for row in rows)
     head, *names = [output.shorten(name, names_width) for name in names]
     columns = {head: names, **{name: [line[name] for line in lines] for name in numbers}}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from agentctl import durations
-from agentctl.cli import ID_HELP, output
+from agentctl.cli import ID_HELP, complain, output
 from agentctl.errors import UsageError
+from agentctl.launches import promises
 from agentctl.wait import UNTIL, wait
 
 TYPE_CHECKING = False
@@ -39,7 +41,8 @@ examples:
   agentctl wait 3f2a --until ended --timeout 30m
   agentctl wait 3f2a 90c1 --any            until one of the two no longer runs
   agentctl wait --group nightly --json     one line for each change, then
-      {"schema": 1, "sessions": [...], "launches": [...], "exit_code": 0}
+      {"schema": 1, "sessions": [...], "launches": [...], "exit_code": 0,
+       "not_kept": [...]}
 """
 
 
@@ -65,10 +68,13 @@ def run(args: Namespace) -> int:
         begun=begun,
         report=print_change_json if args.json else print_change,
     )
+    lost = promises.lost_of((one.launch_id for one in found.waited if one.launch_id is not None), os.environ)
     if args.json:
-        print_line(final_json(found))
+        print_line({**final_json(found), "not_kept": [dict(one._asdict()) for one in lost]})
     else:
         show(found)
+        for one in lost:
+            complain(one.said)
     if found.gave_up:
         print(f"agentctl: timed out after {args.timeout}", file=sys.stderr)
     return found.exit_code

@@ -6,6 +6,7 @@ import os
 
 from agentctl.agents import load
 from agentctl.cli import ID_HELP, output
+from agentctl.cli.status import not_kept
 from agentctl.query.world import RULES
 from agentctl.terminal.locate import answer_about
 
@@ -40,6 +41,7 @@ def run(args: Namespace) -> int:
                 "sources": list(answer.looked_at),
                 "certified": certified(session),
                 "tools_left": [{"pid": process.pid, "comm": process.comm} for process in answer.tools_left],
+                "not_kept": [dict(one._asdict()) for one in not_kept(session)],
                 "problems": [output.problem_json(problem) for problem in answer.problems],
             }
         )
@@ -80,6 +82,8 @@ def show(session: Session, answer: Answer) -> None:
         print(
             f"  kernel  pid {process.pid} ({output.plain(process.comm)}) still runs: a tool of it, by its environment"
         )
+    for one in not_kept(session):
+        print(f"  launch  {output.plain(one.said)}")
     if session.rejected:
         print("\nlooked at and rejected")
         for line in session.rejected:

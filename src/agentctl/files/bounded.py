@@ -27,6 +27,7 @@ BLOCK = 1024 * 1024  # for searching a whole file
 LINE_LIMIT = 8 * 1024 * 1024  # a longer line is skipped: no agent writes one, and memory stays bounded
 TOO_LONG = b"(too long to be read)"  # stands for a line that was skipped
 ID_LENGTH = 200
+NOT_IN_AN_ID = frozenset(" /\\;&|<>()$`'\"*?[]{}!#~^")  # separators of paths, and what a shell takes for its own
 TORN_TRIES = 4
 TORN_PAUSE = 0.004
 DEEPEST = 500  # nested brackets: to show or compare a value, Python recurses, and gives up at 1000
@@ -464,14 +465,12 @@ def moment(value: object) -> float | None:
 
 def is_session_id(text: str) -> bool:
     """Can this be a session id? It becomes part of paths and of what people type, so it must not lead out of its store,
-    look like an option, or control a terminal."""
+    look like an option, control a terminal, or be more than one word in the commands that messages show."""
     return (
         0 < len(text) <= ID_LENGTH
         and text.isprintable()  # so a blank is the only white space that it can have
         and not text.startswith(("-", "."))
-        and "/" not in text
-        and "\\" not in text
-        and " " not in text
+        and NOT_IN_AN_ID.isdisjoint(text)
     )
 
 

@@ -46,6 +46,13 @@ class Flock:
         finally:
             os.close(self._fd)
 
+    def is_there(self) -> bool:
+        """Does the locked file still have its name? If not, another process can take a lock of this name."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), os.stat(self._path, follow_symlinks=False))
+        except OSError:
+            return False
+
     def _try_or_refuse(self) -> bool:
         try:
             return self._try()

@@ -100,6 +100,9 @@ class Proc(Source):
     def owner(self, pid: int) -> int | None:
         return access.owner(pid)
 
+    def is_unexecuted(self, pid: int) -> bool:
+        return one_process.is_unexecuted(pid)
+
     def why_closed(self, pids: Iterable[int]) -> str | None:
         return access.why_closed(pids)
 
@@ -137,6 +140,9 @@ class Proc(Source):
 
     def positions(self, process: Process, path: str) -> list[int]:
         return one_process.positions(process, path)
+
+    def is_frozen(self, process: Process) -> bool:
+        return one_process.frozen(process)
 
     def ports(self, process: Process) -> list[int]:
         return one_process.ports(process)

@@ -8,6 +8,10 @@ from agentctl.kernel.access import may_see_all
 from agentctl.kernel.procfs import PROC, own_pid_namespace, read
 from agentctl.model import Value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 # Only this machine writes to these. Any other type may be a network file system, or the host's.
 LOCAL_FILE_SYSTEMS = frozenset(
@@ -54,6 +58,22 @@ def mount_in(line: str) -> Mount | None:
     return Mount(number, parent, unescape(fields[4]), major, minor, fields[dash + 1], options, unescape(fields[3]))
 
 
+def is_mapped_for(path: str, ours: Iterable[Mount], theirs: Iterable[Mount]) -> bool:
+    """Return whether somebody with other mounts reaches a path of ours through an ID-mapped mount: then owner and mode,
+    as we see them, do not say what that one may do. Mounts are compared by what they show of a file system."""
+    on = [mount for mount in ours if path == mount.point or path.startswith(f"{mount.point.rstrip('/')}/")]
+    mount = max(on, key=lambda mount: len(mount.point), default=None)
+    if mount is None:
+        return False
+    place = f"{mount.root.rstrip('/')}/{path[len(mount.point.rstrip('/')) :].strip('/')}".rstrip("/") + "/"
+    return any(
+        "idmapped" in one.options.split(",")
+        and (one.major, one.minor) == (mount.major, mount.minor)
+        and (place.startswith(root := one.root.rstrip("/") + "/") or root.startswith(place))
+        for one in theirs
+    )
+
+
 class Mounts:
     """mountinfo: which device a path is on as the kernel's lock list names it, and what kind of file system it is.
     stat's device number is another one on overlay and btrfs, so it cannot be joined with /proc/locks.
@@ -63,6 +83,7 @@ class Mounts:
 
     def __init__(self) -> None:
         self._entries: list[Mount] | None = None
+        self._found: dict[str, Mount | None] = {}  # by path: every store is asked about several times
 
     def entries(self) -> list[Mount]:
         """Return all mounts, as mountinfo lists them. Of two on one point the later one is on top."""
@@ -75,6 +96,12 @@ class Mounts:
         return self._entries
 
     def of(self, path: str) -> Mount | None:
+        """Return the mount that a path is on."""
+        if path not in self._found:
+            self._found[path] = self._walk_to(path)
+        return self._found[path]
+
+    def _walk_to(self, path: str) -> Mount | None:
         """Return the mount that a path is on. It walks from the root downwards, so it never meets a covered mount."""
         real, found, below = os.path.realpath(path), None, self.entries()
         while True:

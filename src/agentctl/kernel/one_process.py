@@ -11,7 +11,7 @@ import os
 import sys
 
 from agentctl.kernel import lock_proof, programs
-from agentctl.kernel.procfs import PROC, link, names_a_variable, read
+from agentctl.kernel.procfs import CHUNK, PROC, link, names_a_variable, read
 from agentctl.kernel.stat_line import is_whole, parse_row, whole
 from agentctl.model import Details, Process, ProcessKey
 
@@ -30,18 +30,22 @@ if TYPE_CHECKING:
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Linux allows 6 MiB for argv and environment together. Half an environment would be one with names missing.
 DETAIL_LIMIT = 8 * 1024 * 1024
+FORKED_ONLY = 0x40  # PF_FORKNOEXEC in the flags of stat
 DEAD = "ZXx"  # the states in which it may be
 TCP_LISTEN = b"0A"
 LOOPBACK = f"{int.from_bytes(bytes((127, 0, 0, 1)), sys.byteorder):08X}:".encode()  # as net/tcp writes 127.0.0.1
+OWN_SHIFT: list[int] = []  # once it is known
+CGROUPS = "/sys/fs/cgroup"
+UNIFIED = ("", "/unified")  # the second: beside the hierarchies of version 1
 LOOKS = 8  # how often we look again because the thread that we looked at has ended
 
 
-def read_row(path: str, at: int | None = None) -> bytes:
-    """Read a stat file. It comes whole with the first read, which halves the system calls of a scan. `at`: an open
-    folder."""
+def read_row(path: str, at: int | None = None, limit: int = 4096) -> bytes:
+    """Read a stat or environ file. It comes whole with the first read, which saves a third of the system calls of a
+    scan. `at`: an open folder."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=at)
     try:
-        return os.read(fd, 4096)
+        return os.read(fd, limit)
     finally:
         os.close(fd)
 
@@ -188,7 +192,9 @@ def environment(path: str, names: frozenset[str]) -> dict[str, str] | None:
 def mentions(pid: int, words: Iterable[bytes]) -> bool:
     """Return whether the environment of a process has one of these words; False if it cannot be read."""
     try:
-        data = read(f"{PROC}/{pid}/environ", DETAIL_LIMIT)
+        data = read_row(f"{PROC}/{pid}/environ", limit=CHUNK)
+        if len(data) == CHUNK:
+            data = read(f"{PROC}/{pid}/environ", DETAIL_LIMIT)
     except OSError:
         return False
     return any(word in data for word in words)
@@ -256,6 +262,15 @@ def held(process: Process) -> Held | None:
     return seen(process, held_by, None)
 
 
+def is_unexecuted(pid: int) -> bool:
+    """Return whether a process was forked and has executed no program since, by the flags of its stat."""
+    try:
+        data = read(f"{PROC}/{pid}/stat", 4096)
+        return bool(int(data[data.rfind(b")") + 2 :].split(None, 8)[6]) & FORKED_ONLY)
+    except (OSError, ValueError, IndexError):
+        return False
+
+
 def positions(process: Process, path: str) -> list[int]:
     """Return the positions of a process in a file, one for each descriptor that it has of it."""
     return seen(process, lambda base: positions_in(base, path), [])
@@ -280,6 +295,32 @@ def positions_in(base: str, path: str) -> list[int]:
         if (opened.st_dev, opened.st_ino) == (wanted.st_dev, wanted.st_ino) and info[:1] == [b"pos:"]:
             found += [whole(word) for word in info[1:2] if is_whole(word)]
     return found
+
+
+def frozen(process: Process) -> bool:
+    """Return whether its cgroup keeps a process from running: `docker pause`, lxc-freeze, `systemctl freeze`. Its state
+    does not say so. If that cannot be read, it is not known to be so."""
+    return seen(process, frozen_in, False)
+
+
+def frozen_in(base: str) -> bool:
+    for line in contents(f"{base}/cgroup").splitlines():
+        controllers, _, path = line.partition(b":")[2].partition(b":")
+        where = path.decode(errors="surrogateescape")
+        if where in ("", "/"):
+            continue  # the root cannot be frozen
+        if not controllers and any(b"frozen 1" in contents(f"{CGROUPS}{top}{where}/cgroup.events") for top in UNIFIED):
+            return True
+        if controllers == b"freezer" and contents(f"{CGROUPS}/freezer{where}/freezer.state").startswith(b"FR"):
+            return True  # FROZEN or FREEZING
+    return False
+
+
+def contents(path: str) -> bytes:
+    try:
+        return read(path, 64 * 1024)
+    except (OSError, ValueError):
+        return b""
 
 
 def ports(process: Process) -> list[int]:
@@ -309,7 +350,14 @@ def ports_in(base: str) -> list[int]:
 def own_start(process: Process) -> int:
     """Return the start as this process reads it. In a time namespace (unshare --time) the kernel shows all starts as if
     the machine had booted at another time."""
-    return process.key.start + clock_shift(process.pid) - clock_shift("self")
+    return process.key.start + clock_shift(process.pid) - own_clock_shift()
+
+
+def own_clock_shift() -> int:
+    """Return the shift of our own clock. No process leaves its time namespace."""
+    if not OWN_SHIFT:
+        OWN_SHIFT.append(clock_shift("self"))
+    return OWN_SHIFT[0]
 
 
 def clock_shift(pid: int | str) -> int:

@@ -1,4 +1,5 @@
-"""Which files a process uses: its program, its root, what it has open, and what it has mapped into its memory."""
+"""Which files a process uses: its program, its root, what it has open, what it has mapped into its memory, and the
+sockets that it has made in the file system."""
 
 from __future__ import annotations
 
@@ -8,9 +9,12 @@ from agentctl.kernel.procfs import PROC, link, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MAPS_LIMIT = 16 * 1024 * 1024
+SOCKET = "socket:["
+SOCKETS_LIMIT = 64 * 1024 * 1024
+NAME_AT = 7  # the field of a line of /proc/PID/net/unix that has the path; before it is the inode number of the socket
 PATH_AT = 5  # the field of a line of /proc/PID/maps that has the path, behind spaces
 
 
@@ -21,10 +25,29 @@ def used_by(pid: int) -> Iterator[str]:
         names = [f"{folder}/{name}" for name in os.listdir(folder)]
     except OSError:
         names = []  # it has ended, or is of another user
+    sockets = []
     for path in (f"{PROC}/{pid}/exe", f"{PROC}/{pid}/root", *names):
         if (found := link(path)) is not None and found.startswith("/"):
             yield found
+        elif found is not None and found.startswith(SOCKET):
+            sockets.append(found[len(SOCKET) : -1])
+    yield from bound(pid, sockets) if sockets else ()
     yield from mapped(pid)
+
+
+def bound(pid: int, sockets: Iterable[str]) -> Iterator[str]:
+    """Yield the paths of those of these sockets, by their inode numbers, that have one. The kernel keeps the path that
+    the process gave: a relative one is meant from the directory that it was in."""
+    try:
+        lines = read(f"{PROC}/{pid}/net/unix", SOCKETS_LIMIT).splitlines()
+    except OSError:
+        return
+    wanted = {number.encode() for number in sockets}
+    for line in lines:
+        fields = line.split(maxsplit=NAME_AT)
+        if len(fields) > NAME_AT and fields[NAME_AT - 1] in wanted and not fields[NAME_AT].startswith(b"@"):
+            path = os.fsdecode(fields[NAME_AT])
+            yield os.path.normpath(path if path.startswith("/") else f"{link(f'{PROC}/{pid}/cwd') or ''}/{path}")
 
 
 def mapped(pid: int) -> Iterator[str]:

@@ -72,6 +72,32 @@ def identity(path: str) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
+def made(path: str) -> tuple[int, int, int | None] | None:
+    """Return which directory a path leads to, also if its inode gets a new owner later: device, inode, and when it was
+    made, if that is known. None if it leads to none."""
+    try:
+        fd = os.open(path, FOLDER)
+    except (OSError, ValueError):
+        return None
+    try:
+        return (*identity_of(fd), born(fd))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def is_another(path: str, was: tuple[int, int, int | None] | None) -> bool:
+    """Return whether a path leads to another directory than the one that it was. If one is not known, or nothing is
+    there, it is no other one. The number of a device may change with a mount; the time stays."""
+    now = made(path)
+    if was is None or now is None:
+        return False
+    if now[2] is not None and was[2] is not None:
+        return now[1:] != was[1:]
+    return now[:2] != was[:2]
+
+
 def at_the_end_of(way: str, name: str, owner: int | str) -> Place | None:
     """Return the directory that `way` leads to. `owner`: the process among whose mounts it is called `name`."""
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from agentctl.kernel.procfs import mounts_of
 from agentctl.kernel.programs import ORDINARY, is_loader
 from agentctl.kernel.recorded import UNNAMED
 from agentctl.kernel.source import Source
@@ -63,6 +64,9 @@ class Processes:
         self._shifted: list[tuple[Process, int]] | None = None
         self._details: dict[int, Details | None] = {}
         self._executables: Mapping[int, str | None] | None = None
+        self._kinds: dict[int, str | None] = {}
+        self._mounts: dict[int, str | None] = {}
+        self._own_mounts: str | None = None
         self._closed: str | None = None  # empty: there is none
         self._written: dict[int, list[tuple[str, str]] | None] = {}
         self._held: dict[int, Held | None] = {}
@@ -205,12 +209,18 @@ class Processes:
             self._shifted = [(row, own) for row in rows if (own := self.own_start(row)) != row.key.start]
         return self._shifted
 
+    def may_find(self, pid: int, start: int) -> bool:
+        """Return whether `find` is worth it for this pid and start. Of hundreds of stored launches hardly one is."""
+        return pid in self._rows or start in self._pids_by_start() or bool(self._in_other_clocks())
+
     def _started(self, start: int) -> list[Process]:
-        """Return the living processes that started in this tick. Every stored launch asks, so there is an index."""
-        by_start = self._by_start
-        if by_start is None:
-            by_start = self._by_start = self._pids_by(lambda row: row[5], lambda process: process.key.start)
-        return self._living_of(by_start.get(start, ()))
+        """Return the living processes that started in this tick."""
+        return self._living_of(self._pids_by_start().get(start, ()))
+
+    def _pids_by_start(self) -> dict[int, list[int]]:
+        if self._by_start is None:
+            self._by_start = self._pids_by(lambda row: row[5], lambda process: process.key.start)
+        return self._by_start
 
     def own_start(self, process: Process) -> int:
         """Return its start as this process reads it itself, and notes it: its clock may be another one than ours."""
@@ -242,6 +252,11 @@ class Processes:
     def owner(self, process: Process) -> int | None:
         """Return the user whose files a process can change; None if that cannot be read."""
         return self._source.owner(process.pid)
+
+    def is_unexecuted(self, process: Process) -> bool:
+        """Return whether a process was forked and has executed no program since: it has the program, the arguments and
+        the open files of the process that it was forked from."""
+        return self._source.is_unexecuted(process.pid)
 
     def closed(self) -> str | None:
         """Return why we may not look into processes of our own user that did not close themselves; None if there is
@@ -279,8 +294,10 @@ class Processes:
     def kind(self, pid: int) -> str | None:
         """Return what the executable of the process with this pid is, in the words of programs.py; None if it has none,
         or we may not know it."""
-        exe = self.executables().get(pid)
-        return None if exe is None else self._source.kind(pid, exe)
+        if pid not in self._kinds:
+            exe = self.executables().get(pid)
+            self._kinds[pid] = None if exe is None else self._source.kind(pid, exe)
+        return self._kinds[pid]
 
     def children(self, pid: int) -> list[Process]:
         by_parent = self._by_parent
@@ -366,6 +383,14 @@ class Processes:
         """Return device and inode of a path as `held` has them; None if that is not known."""
         return self._source.lock_identity(path)
 
+    def sees_our_mounts(self, process: Process) -> bool:
+        """Return whether a process has our mounts and our root, so that a path means to it what it means to us."""
+        if self._own_mounts is None:
+            self._own_mounts = mounts_of("self")
+        if process.pid not in self._mounts:
+            self._mounts[process.pid] = mounts_of(process.pid)
+        return self._mounts[process.pid] == self._own_mounts
+
     def written_files(self, process: Process) -> list[tuple[str, str]] | None:
         """Return the files that this process has open for writing: the path, and a path that leads us to the file
         whatever mounts the process sees. None if that cannot be read."""
@@ -380,6 +405,10 @@ class Processes:
         So this very process wrote the bytes before this position.
         """
         return self._source.positions(process, path)
+
+    def is_frozen(self, process: Process) -> bool:
+        """Return whether the cgroup of this process keeps it from running (docker pause); its state does not say so."""
+        return self._source.is_frozen(process)
 
     def ports(self, process: Process) -> list[int]:
         """Return the TCP ports of 127.0.0.1 on which this process listens and we can reach it; read anew each time."""

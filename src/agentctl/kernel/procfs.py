@@ -6,6 +6,7 @@ import os
 
 PROC = "/proc"
 DELETED = " (deleted)"
+CHUNK = 64 * 1024  # bytes: what is read at once
 
 
 def why_blind() -> str | None:
@@ -29,11 +30,12 @@ def own_pid_namespace() -> str | None:
 
 
 def read(path: str, limit: int) -> bytes:
-    """Read a /proc file with as few system calls as there are: a scan makes thousands of these."""
+    """Read a /proc file with as few system calls as there are: a scan makes thousands of these. Python makes room for
+    as much as it asks for, and the kernel is slow to give megabytes."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = os.read(fd, limit)
-        while data and len(data) < limit and (more := os.read(fd, limit - len(data))):
+        data = os.read(fd, min(limit, CHUNK))
+        while data and len(data) < limit and (more := os.read(fd, min(limit - len(data), CHUNK))):
             data += more
         return data
     finally:
@@ -48,6 +50,14 @@ def link(path: str) -> str | None:
         return None
     # So the kernel marks a name that was removed; a name that is there may end so, too.
     return target.removesuffix(DELETED) if target.endswith(DELETED) and not os.path.lexists(target) else target
+
+
+def mounts_of(process: int | str) -> str | None:
+    """Return which mounts a process sees, and from which root; None if that cannot be read."""
+    try:
+        return f"{os.readlink(f'{PROC}/{process}/ns/mnt')} {os.readlink(f'{PROC}/{process}/root')}"
+    except OSError:
+        return None
 
 
 def names_a_variable(entry: str) -> bool:

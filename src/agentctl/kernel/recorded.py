@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentctl.model import ProcessKey
 
 UNNAMED = "pid:[0]"  # stands for a PID namespace that a record does not name; no namespace has this number
+OWN_BOOT: list[str] = []  # once it is known
 GRAIN = 2.0  # seconds by which the clock may have been corrected since the boot
 
 
@@ -44,15 +45,17 @@ def written_at(path: str) -> float:
 
 
 def own_boot() -> str:
-    """Return the boot that we see; empty if it cannot be read."""
-    try:
-        return read(f"{PROC}/sys/kernel/random/boot_id", 64).decode(errors="replace").strip()
-    except OSError:
-        return ""
+    """Return the boot that we see; empty if it cannot be read. No process outlives it."""
+    if not OWN_BOOT:
+        try:
+            OWN_BOOT.append(read(f"{PROC}/sys/kernel/random/boot_id", 64).decode(errors="replace").strip())
+        except OSError:
+            return ""
+    return OWN_BOOT[0]
 
 
 def booted_at() -> float:
     """Return when this machine was booted, by its clock today. In a time namespace that may be any time."""
-    from agentctl.kernel.one_process import TICKS_PER_SECOND, clock_shift
+    from agentctl.kernel.one_process import TICKS_PER_SECOND, own_clock_shift
 
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + clock_shift("self") / TICKS_PER_SECOND
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + own_clock_shift() / TICKS_PER_SECOND

@@ -71,6 +71,10 @@ class Source:
         """Return the user whose files a process can change; None if that cannot be read."""
         return None
 
+    def is_unexecuted(self, pid: int) -> bool:
+        """Return whether a process was forked and has executed no program since; False if that cannot be read."""
+        return False
+
     def why_closed(self, pids: Iterable[int]) -> str | None:
         """Return why we may not look into some of these processes although they are our user's and did not close
         themselves; None if there is none. `pids`: those into which we may not look."""
@@ -106,6 +110,9 @@ class Source:
 
     def positions(self, process: Process, path: str) -> list[int]:
         return []
+
+    def is_frozen(self, process: Process) -> bool:
+        return False
 
     def ports(self, process: Process) -> list[int]:
         return []

@@ -8,8 +8,8 @@
             watch.sleep(deadline)           # returns at once if something happened since it last returned
 
 So no wake-up is lost between a look and the sleep after it. A pidfd watches a process, inotify watches files. If
-neither can (another kernel writes, the table of watches is full, macOS), the caller looks again after a pause that
-grows. A file that grows all the time wakes us seldom (Pace); the end of a process wakes us at once.
+neither can (another kernel writes, the table of watches is full, macOS), it is `blind`, and the caller looks more often
+(live/rounds.py). A pace says how soon a file may wake us again; the end of a process wakes us at once.
 """
 
 from __future__ import annotations
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 ENDED, CHANGED, DUE = "ended", "changed", "due"  # a process; a file; nothing, but the time has come
 CLOSED = "closed"  # nobody reads any more what we write
 
-PAUSES = (1.0, 15.0)  # seconds without a wake-up, the first and the longest, if everything is watched
-BLIND_PAUSES = (0.5, 2.0)  # the same if something is not
-GAPS = (0.1, 1.0)  # between two wake-ups by files, the least and, while they go on and on, the most
-
 # Not IN_ATTRIB: SQLite sets the owner of a file that it reads, and whoever reads would wake itself.
 MODIFY, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
 DELETE_SELF, MOVE_SELF, OVERFLOW, IGNORED = 0x400, 0x800, 0x4000, 0x8000
@@ -51,29 +47,14 @@ NO_NAME = "/"  # for a watch on the folder itself only: nothing in a folder has 
 
 
 class Pace:
-    """Decides when to wake. Pure: the caller passes the time."""
-
-    def __init__(self) -> None:
-        self._pause = PAUSES[0]
-        self._gap = GAPS[0]
-        self._last = float("-inf")  # wake-up by a file
-
-    def pause(self, blind: bool) -> float:
-        return min(max(self._pause, BLIND_PAUSES[0]), BLIND_PAUSES[1]) if blind else self._pause
+    """Decides when files may wake us: this one, at once. Pure: the caller passes the time."""
 
     def earliest(self) -> float:
         """Return the moment before which no file wakes us."""
-        return self._last + self._gap
+        return float("-inf")
 
     def woken(self, by: str, now: float) -> None:
-        if by == DUE:
-            self._pause = min(self._pause * 2, PAUSES[1])
-            return
-        self._pause = PAUSES[0]
-        if by == CHANGED:
-            goes_on = now - self._last < self._gap * 2
-            self._gap = min(self._gap * 2, GAPS[1]) if goes_on else GAPS[0]
-            self._last = now
+        """Learn what has woken us."""
 
 
 class Arming(Errand):
@@ -98,7 +79,7 @@ class Watch:
         self._files = Inotify()
         self._paths: dict[str, Arming] = {}
         self._stale: set[str] = set()  # it came or went: what was watched is not what has this name now
-        self.blind = False  # something is not watched: the pauses are shorter
+        self.blind = False  # something is not watched: whoever asks looks more often
 
     def __enter__(self) -> Self:
         return self
@@ -135,11 +116,9 @@ class Watch:
         for path in [path for path, arming in self._paths.items() if arming.blind]:
             self._forget(path)
 
-    def sleep(self, until: float | None = None) -> str:
-        """Sleep until a process ends, a file changes, it is `until` (monotonic), or the pause is over. Return which."""
-        due = time.monotonic() + self._pace.pause(self.blind)
-        wake = due if until is None else min(due, until)
-        changed = False
+    def sleep(self, until: float) -> str:
+        """Sleep until a process ends, a file changes, or it is `until` (monotonic). Return which."""
+        wake, changed = until, False
         while True:
             # Once a file has changed there is nothing more to learn from files until we may wake.
             happened = self._poll(wake - time.monotonic(), files=not changed)

@@ -10,9 +10,9 @@ import time
 from agentctl.agents import load
 from agentctl.errors import AgentctlError, LaunchFailed, NoSessionYet, TimedOut
 from agentctl.kernel import places
-from agentctl.kernel.watch import Watch
 from agentctl.launch import interactive
 from agentctl.launches import records as launches
+from agentctl.live.rounds import Interest, Rounds
 from agentctl.query import attribution
 from agentctl.query.sessions import Scope, examine, settled_look
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from agentctl.launch.spawn import Started
-    from agentctl.model import Exit, Process, Session
+    from agentctl.model import Exit, Process, ProcessKey, Session
     from agentctl.query.sessions import Look
     from agentctl.query.world import Launched, World
 
@@ -41,23 +41,31 @@ def await_sessions(
     begun = time.monotonic()
     pending = list(launches_started)
     left_since: dict[str, float] = {}  # since when a launch has only what its first process left behind
+    ended: set[str] = set()  # the launches of which an earlier look saw no process any more
     announced = False
-    with Watch() as watch:
+    with Rounds() as rounds:
         while pending:
             known = {started.launch_id: known_id(started) for started in pending}
             look = settled_look(scope_of(pending, known), env)
             for started in list(pending):
                 id = id_in(look.world, started.launch_id)
                 if id is not None:
+                    note_agent(started, look.world)
                     pending.remove(started)
                     yield started, session_or_why_not(look, id, env)
-            paths = written_by(pending, known, look)
-            if watch.cover([key for started in pending for key in (started.child, started.runner)], paths):
+            keys = {key for started in pending for key in (started.child, started.runner)}
+            if rounds.cover(Interest(frozenset(keys), frozenset(written_by(pending, known, look)))):
                 continue
             now = time.monotonic()
             becoming = may_become_agents(pending, look, left_since, now)
+            over = all_over(pending, look) - becoming
+            if not over <= ended:
+                # This look opened the stores before it saw the processes. What has ended meanwhile may have made its
+                # store meanwhile: so this look proves nothing, and the next one does.
+                ended |= over
+                continue
             for started in list(pending):
-                if (why := given_up(started, look, now - begun, becoming=started.launch_id in becoming)) is not None:
+                if (why := given_up(started, look, now - begun, over=started.launch_id in over)) is not None:
                     pending.remove(started)
                     yield started, why
             if not announced and now - begun >= SAY_AFTER and pending:
@@ -67,7 +75,7 @@ def await_sessions(
                 patience = min(started.order.id_patience for started in pending)
                 until = begun + (patience if announced else min(patience, SAY_AFTER))
                 glances = becoming or any(started.screen for started in pending)
-                watch.sleep(min(until, now + GLANCE) if glances else until)
+                rounds.sleep(min(until, now + GLANCE) if glances else until)
 
 
 def known_id(started: Started) -> str | None:
@@ -87,8 +95,8 @@ def may_become_agents(pending: Sequence[Started], look: Look, since: dict[str, f
     to execute the agent. Nothing shows that moment, so it has a limit. `since`: when each was first seen so."""
     becoming = set()
     for started in pending:
-        id, agent = started.launch_id, started.order.agent
-        if attribution.may_live(look.world, agent, started.child, started.runner):
+        id = started.launch_id
+        if not is_over(started, look):
             continue
         below = attribution.left_behind(look.world, id, started.child, started.runner)
         if below and now - since.setdefault(id, now) < attribution.BECOMES_AGENT:
@@ -96,10 +104,20 @@ def may_become_agents(pending: Sequence[Started], look: Look, since: dict[str, f
     return becoming
 
 
-def given_up(started: Started, look: Look, waited: float, *, becoming: bool) -> AgentctlError | None:
-    """Return why nobody waits for a session any longer; None if it may still come. `becoming`: what the first process
-    left behind may be about to execute the agent."""
-    if not becoming and not attribution.may_live(look.world, started.order.agent, started.child, started.runner):
+def all_over(pending: Sequence[Started], look: Look) -> set[str]:
+    """Return the ids of the launches of which nothing lives that may be their agent."""
+    return {started.launch_id for started in pending if is_over(started, look)}
+
+
+def is_over(started: Started, look: Look) -> bool:
+    """Return whether nothing of a launch lives that may be its agent."""
+    return not attribution.may_live(look.world, started.order.agent, started.child, started.runner)
+
+
+def given_up(started: Started, look: Look, waited: float, *, over: bool) -> AgentctlError | None:
+    """Return why nobody waits for a session any longer; None if it may still come. `over`: no process of it is its
+    agent, or may be about to execute it."""
+    if over:
         return died(started, attribution.left_behind(look.world, started.launch_id, started.child, started.runner))
     if started.screen is not None and started.screen.is_still():
         return unnamed(started, "what it shows does not change: it waits for a person", shown=True)
@@ -145,12 +163,29 @@ def id_in(world: World, launch_id: str) -> str | None:
     return ours.session_id if is_new and not is_of_others(world, ours) else None
 
 
-def is_of_others(world: World, ours: Launched) -> bool:
-    """Return whether a live process of somebody else is on the session of a launch: then what is new there may be that
-    one's. What runs below the launch's runner is its own, also after the wrapper that started it has ended."""
+def note_agent(started: Started, world: World) -> None:
+    """Note that the agent is on this machine, if a wrapper was launched and the agent is a process below it, or below
+    the runner: the wrapper may have ended. Once the agent has ended, nothing else tells."""
+    ours = next(one for one in world.launches if one.launch.id == started.launch_id)
+    if ours.launch.wrapper is not None:
+        own = own_processes(world, ours)
+        live = [link.key for link in world.links if link.agent == ours.launch.agent and link.path != ours.launch.path]
+        for key in [*ours.agents, *(key for key in live if key in own and world.processes.alive(key))][:1]:
+            launches.note_agent(started.folder, key)
+
+
+def own_processes(world: World, ours: Launched) -> set[ProcessKey]:
+    """Return the processes of a launch. What runs below its runner is its own, also after the wrapper that started it
+    has ended."""
     runner = world.processes.own(ours.launch.runner)
     below = world.processes.descendants(runner.pid) if world.processes.alive(runner) is not None else []
-    own = {*ours.agents, *(process.key for process in below)}
+    return {*ours.agents, *(process.key for process in below)}
+
+
+def is_of_others(world: World, ours: Launched) -> bool:
+    """Return whether a live process of somebody else is on the session of a launch: then what is new there may be that
+    one's."""
+    own = own_processes(world, ours)
     return any(
         (link.agent, link.id) == (ours.launch.agent, ours.session_id)
         and link.key not in own

@@ -17,7 +17,7 @@ from agentctl.fast.threads import Event, Thread
 from agentctl.kernel.interrupts import Uninterrupted
 from agentctl.launch import start
 from agentctl.launch.await_session import await_sessions, unnamed
-from agentctl.launches import records
+from agentctl.launches import groups, records
 from agentctl.model import Value
 from agentctl.workspace import git, worktree
 from agentctl.workspace.commits import HEADS
@@ -72,9 +72,10 @@ def new_group(length: int) -> str:
     return "g-" + "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(length))
 
 
-def earlier(group: str, env: Mapping[str, str]) -> int:
-    """Return how many launches this group has."""
-    return sum(launch.group == group for launch in records.read_all(env)[0])
+def earlier(group: str, repository: Repository, env: Mapping[str, str]) -> int:
+    """Return how many launches this group has in a repository."""
+    mine = [launch for launch in records.read_all(env)[0] if launch.group == group]
+    return sum(groups.repository_of(launch) == os.path.realpath(repository.common) for launch in mine)
 
 
 def prepare_all(

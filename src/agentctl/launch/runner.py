@@ -51,7 +51,8 @@ IGNORED = tuple(signal.Signals[f"SIG{name}"] for name in "INT QUIT TERM HUP PIPE
 OF_THE_TERMINAL = ("TERM", "COLORTERM", "TMUX", "TMUX_PANE")  # the caller may use another terminal
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell exits with
 OVER, NOT_OVER = 0, 75  # what `ask` exits with if it could tell
-ASK_AGAIN = (1.0, 2.0, 4.0, 8.0)  # seconds after an ask that failed: agentctl may be being upgraded
+ASK_AGAIN = (1.0, 2.0, 4.0, 8.0)  # seconds after an ask that failed: agentctl may be being upgraded;
+FOR_A_HOOK = (*ASK_AGAIN, 16.0, 32.0, *[60.0] * 1439)  # and if there is a hook to run, for a day: it is a promise
 STOP_AGAIN, STOP_PAUSE = 1.0, 60.0  # seconds after a stop that failed: twice as long each time, at most so long
 
 
@@ -254,10 +255,9 @@ def remove(path: str, how: Any = os.unlink) -> None:
 def report(state: State, message: State) -> None:
     """Write one line to the launcher, if it still listens. The folder says the same."""
     to = state["order"]["report"]
-    line = json.dumps(message).encode() + b"\n"
     try:
         fd = os.open(to, os.O_WRONLY | os.O_NONBLOCK) if isinstance(to, str) else to
-        os.write(fd, line)
+        os.write(fd, json.dumps(message).encode() + b"\n")
     except OSError:
         pass
     if isinstance(to, str):
@@ -330,7 +330,8 @@ def to_supervise(state: State) -> State:
     if order["time_limit"] is not None:
         signal.setitimer(signal.ITIMER_REAL, max(order["time_limit"], 0.001))
     needed: State = {name: order[name] for name in ("folder", "ask", "stop", "commands_env", "time_limit")}
-    return {"order": needed, "awaited": awaited(order), "child": state["child"], "boot": state["boot"], "late": False}
+    kept = {"awaited": awaited(order), "ask_again": FOR_A_HOOK if order["launch"].get("hooks") else ASK_AGAIN}
+    return {"order": needed, **kept, "child": state["child"], "boot": state["boot"], "late": False}
 
 
 def supervise(state: State) -> None:
@@ -385,7 +386,7 @@ def reap_all(state: State) -> bool:
                 state["child"] = None
             # Before the agent's end there is nothing to ask; an ask that runs may not have seen this end.
             state["unasked"] = state["child"] is None
-            state["pauses"] = list(ASK_AGAIN) if state["unasked"] and state["order"]["ask"] else []
+            state["pauses"] = list(state["ask_again"]) if state["unasked"] and state["order"]["ask"] else []
 
 
 def end_of_command(state: State, pid: int, code: int) -> None:

@@ -13,10 +13,12 @@ from agentctl.durations import utc
 from agentctl.errors import LaunchFailed, MissingProgram, Refused, UsageError
 from agentctl.files.bounded import text_or_none
 from agentctl.files.redaction import holds_secret, redact, redact_text, shortened
+from agentctl.kernel import places
 from agentctl.kernel.commands import folders_of_path
 from agentctl.kernel.procfs import own_pid_namespace
 from agentctl.kernel.recorded import key_here
-from agentctl.launches import lineage, records
+from agentctl.launch.program import wrapper_in
+from agentctl.launches import groups, lineage, records
 from agentctl.launches.records import MARKER, Reserved
 from agentctl.model import Launch, ProcessKey, Value
 
@@ -64,12 +66,14 @@ class Order(Value):
     commands_env: Mapping[str, str] | None = None  # of those two; None = the environment of this process
     model: str | None = None
     resumes: str | None = None  # the session that it continues
+    given: Launch | None = None  # the launch that its worktree was made for, if it goes on there
     even_if_open: bool = False  # as asked for: resume a session that a screen may show
     force: bool = False  # start even if another session works there
     id_patience: float = ID_PATIENCE  # for its session id
     said: str | None = None  # by its agent, for the person, before it starts
     late: str | None = None  # why it has no session before somebody types something
     launcher: Launcher | None = None
+    store: str | None = None  # where the agent keeps its sessions, by `env`
 
 
 class Started(Value):
@@ -183,6 +187,18 @@ def command(reserved: Reserved) -> list[str]:
     return [sys.executable, "-I", "-S", RUNNER, reserved.id]
 
 
+def place_of(order: Order) -> dict[str, str | None]:
+    """Return where its work goes: the worktree that is made for it, or the one in which it goes on. Of an agent without
+    one, only the repository that its group is of."""
+    if order.worktree is not None:
+        plan = order.worktree
+        return {"worktree": plan.path, "branch": plan.branch, "base": plan.base, "repository": plan.repository}
+    if order.given is not None:
+        return {name: getattr(order.given, name) for name in ("worktree", "branch", "base", "repository")}
+    repository = groups.repository_at(order.cwd) if order.group is not None else None
+    return {"worktree": None, "branch": None, "base": None, "repository": repository}
+
+
 def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[str, Any]:
     if sys.platform != "linux":
         raise Refused("launch needs Linux: on this system a process has no key before it runs")
@@ -196,32 +212,33 @@ def runner_order(reserved: Reserved, order: Order, *, headless: bool) -> dict[st
                 f"{name} has what looks like a key in it, and agentctl would store it in a file; "
                 "put the key into a variable, and $NAME into the command"
             )
+    path = executable(order.argv[0], env, order.cwd)
     facts = {
         "id": reserved.id,
         "agent": order.agent,
         "argv": redact(order.argv),
         "env_names": sorted(env),
         "cwd": order.cwd,
+        "directory": places.made(order.cwd),
         "prompt": shortened(redact_text(order.prompt), PROMPT_KEPT) if order.prompt is not None else None,
         "group": order.group,
         "spec": order.spec,
         "hooks": dict(order.hooks) if order.hooks else None,
-        "worktree": order.worktree.path if order.worktree else None,
-        "branch": order.worktree.branch if order.worktree else None,
-        "base": order.worktree.base if order.worktree else None,
-        "repository": order.worktree.repository if order.worktree else None,
+        **place_of(order),
         "slot": order.slot,
         "session_id": order.session_id,
+        "store": order.store,
         "headless": headless,
         "one_shot": order.one_shot,
         "time_limit": order.time_limit,
         "created_at": utc(time.time()),
+        "wrapper": wrapper_in(order.agent, path, order.argv),
         "launcher": lineage.as_facts(order.launcher, own_pid_namespace()) if order.launcher is not None else None,
     }
     return {
         "folder": reserved.folder,
         "launch": facts,
-        "executable": executable(order.argv[0], env, order.cwd),
+        "executable": path,
         "argv": order.argv,
         "env": env,
         "cwd": order.cwd,

@@ -14,10 +14,11 @@ import time
 from contextlib import ExitStack
 
 from agentctl.agents import load, load_control
+from agentctl.agents.control_base import joined
 from agentctl.agents.recipes import Task
 from agentctl.errors import AgentctlError, LaunchFailed, Refused
 from agentctl.kernel import places, processes
-from agentctl.launch import interactive, spawn
+from agentctl.launch import interactive, own_store, spawn
 from agentctl.launch.spawn import ID_PATIENCE, Order
 from agentctl.launches import hooks, records
 from agentctl.launches.lineage import launcher_of
@@ -26,7 +27,7 @@ from agentctl.query import remembered, roots
 from agentctl.query.attribution import child_of
 from agentctl.query.resolve import resolve_session
 from agentctl.query.sessions import Scope, settled_look
-from agentctl.workspace import clean, git, locks, occupancy, presence
+from agentctl.workspace import clean, git, locks, marks, occupancy, presence
 from agentctl.workspace import worktree as worktrees
 
 TYPE_CHECKING = False
@@ -79,6 +80,10 @@ def prepare(request: Request, env: Mapping[str, str]) -> Order:
     go wrong."""
     if request.interactive:
         interactive.require(env)
+    note = None
+    if request.session is not None:
+        on_its_store, note = own_store.leading_to(request.session, request.env, request.cwd)
+        request = request._replace(env=on_its_store)
     recipe = load_control(request.agent).start(task_of(request, env))
     of_agent = {**request.env, **(recipe.env or {})}
     spawn.executable(recipe.argv[0], of_agent, request.cwd)
@@ -106,7 +111,7 @@ def prepare(request: Request, env: Mapping[str, str]) -> Order:
         force=request.force,
         even_if_open=request.even_if_open,
         id_patience=request.id_patience,
-        said=recipe.said,
+        said=joined(note, recipe.said),
         late=recipe.late,
     )
 
@@ -140,14 +145,20 @@ def task_of(request: Request, env: Mapping[str, str]) -> Task:
 
 def launched_as(session: Session, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the options of our last launch of a session."""
+    mine = launches_of(session, env)
+    words = mine[-1].argv if mine else ()
+    return tuple(words[: words.index("--")] if "--" in words else words)  # behind it comes the prompt
+
+
+def launches_of(session: Session, env: Mapping[str, str]) -> list[Launch]:
+    """Return our launches of a session, oldest first."""
     launched, _ = records.read_all(env)
     mine = [
         one
         for one in launched
         if one.id == session.launch_id or (one.agent, one.session_id) == (session.agent, session.id)
     ]
-    words = max(mine, key=lambda one: one.created_at).argv if mine else ()
-    return tuple(words[: words.index("--")] if "--" in words else words)  # behind it comes the prompt
+    return sorted(mine, key=lambda one: one.created_at)
 
 
 def prepare_resume(id: str, request_of: Callable[[Session], Request], env: Mapping[str, str]) -> Order:
@@ -159,7 +170,16 @@ def prepare_resume(id: str, request_of: Callable[[Session], Request], env: Mappi
     why = why_not_to_go_on(session, control, force=request.force, even_if_open=request.even_if_open)
     if why is not None:
         raise Refused(why)
-    return prepare(request, env)
+    return prepare(request, env)._replace(given=given_to(session, request.cwd, env))
+
+
+def given_to(session: Session, cwd: str, env: Mapping[str, str]) -> Launch | None:
+    """Return the launch that the worktree of a session was made for, or our last one that went on there. None if there
+    is none, or if that worktree is gone: another one at its path is not ours."""
+    real = os.path.realpath(cwd)
+    mine = [one for one in launches_of(session, env) if one.worktree is not None]
+    here = [one for one in mine if clean.inside(real, os.path.realpath(one.worktree or ""))]
+    return next((one for one in reversed(here) if clean.given_to(one, env)), None)
 
 
 def why_not_to_go_on(session: Session, control: Control, *, force: bool, even_if_open: bool = False) -> str | None:
@@ -200,6 +220,7 @@ def begin(order: Order, env: Mapping[str, str], tell: Tell, go_on: Callable[[], 
             stack.enter_context(hold)
         if order.worktree is not None:
             worktrees.make(order.worktree, env)
+            marks.set_mark(order.worktree.repository, order.worktree.path, order.worktree.branch)
         try:
             return start(order, env, tell, go_on)
         except AgentctlError as error:  # not Ctrl-C: then it may have been started
@@ -220,7 +241,8 @@ def start(order: Order, env: Mapping[str, str], tell: Tell, go_on: Callable[[], 
         reserved = records.reserve(env)
         note_store(order, env, tell)
         launcher = launcher_of(look.world.processes.ancestors(os.getpid()), look.answer.sessions, env)
-        order = order._replace(launcher=launcher, ask=(*COMMAND, OVER, reserved.id), stop=(*COMMAND, STOP, reserved.id))
+        ask, stop = (*COMMAND, OVER, reserved.id), (*COMMAND, STOP, reserved.id)
+        order = order._replace(launcher=launcher, ask=ask, stop=stop, store=stores_of(order)[0])
         return interactive.start(reserved, order, env) if order.interactive else spawn.start(reserved, order)
 
 
@@ -248,14 +270,22 @@ def judge_again(order: Order, look: Look, env: Mapping[str, str]) -> None:
 
 
 def note_store(order: Order, env: Mapping[str, str], tell: Tell) -> None:
-    """Remember the store that the agent is about to use, if our own environment does not name it: the agent may end
-    before a look. One that is not there yet is left to the looks: an agent that fails may never make it."""
-    agent = load(order.agent)
-    own = roots.absolute(agent.roots(env))
-    used = [places.plain(os.path.join(order.cwd, root)) for root in agent.roots(order.env)]
-    if elsewhere := [root for root in used if root not in own and os.path.isdir(root)]:
-        for problem in remembered.remember({order.agent: elsewhere}, env):
-            tell(f"{problem.path}: {problem.problem}")
+    """Remember the store that the agent is about to use, whoever named it, unless it is the one of its own in our HOME:
+    the agent may make it and end before a look, and the next person who asks may have another environment."""
+    default = roots.of_home(load(order.agent), env)
+    used = stores_of(order)
+    there = [root for root in used if root not in default and os.path.exists(root)]
+    unmade = [root for root in used[:1] if root not in default and root not in there]
+    for problem in (
+        *remembered.remember({order.agent: there}, env),
+        *remembered.expect({order.agent: unmade}, env),
+    ):
+        tell(f"{problem.path}: {problem.problem}")
+
+
+def stores_of(order: Order) -> list[str]:
+    """Return where an agent keeps its store, by the environment that it will have; first the place that it uses."""
+    return [places.plain(os.path.join(order.cwd, root)) for root in load(order.agent).roots(order.env)]
 
 
 def check_directory(order: Order, env: Mapping[str, str], tell: Tell) -> Look:
@@ -355,6 +385,10 @@ def run_hook(name: str, launch: Launch, session: Session | None, env: Mapping[st
     if launch.worktree is not None:
         env = git.of_its_directory(env)
     folder = os.path.dirname(launch.path or "")
-    result = hooks.run(name, command, facts, os.path.join(folder, records.COMMANDS), launch.cwd, env=env)
+    if places.is_another(launch.cwd, launch.directory):
+        said = f"{name} was not run: {launch.cwd} is another directory than the one it was launched in; run it yourself"
+        result = hooks.HookResult(None, False, 0.0, (said,))
+    else:
+        result = hooks.run(name, command, facts, os.path.join(folder, records.COMMANDS), launch.cwd, env=env)
     hooks.note(folder, name, result)
     return result

@@ -34,7 +34,7 @@ RESULTS_LIMIT = 1024 * 1024
 
 
 class Facts(Value):
-    """What a hook gets, as AGENTCTL_<NAME>. If a fact is not known, it is an empty string."""
+    """What a hook gets, as AGENTCTL_<NAME>. If a fact is not known, the variable is not set."""
 
     session_id: str | None = None
     cwd: str | None = None
@@ -66,9 +66,12 @@ class Ran(Value):
     last_lines: tuple[str, ...] = ()
 
 
-def variables(facts: Facts) -> dict[str, str]:
-    values = {**facts._asdict(), "adapter": facts.agent}
-    return {f"AGENTCTL_{name.upper()}": "" if value is None else str(value) for name, value in values.items()}
+def variables(facts: Facts, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a hook. A fact that is not known is not in it, also not that of another hook, in which
+    we may have been run: `rm -r $AGENTCTL_WORKTREE/build` must not mean /build, and `${X:?}` helps."""
+    values = {f"AGENTCTL_{name.upper()}": value for name, value in {**facts._asdict(), "adapter": facts.agent}.items()}
+    others = {name: value for name, value in env.items() if name not in values}
+    return others | {name: str(value) for name, value in values.items() if value is not None}
 
 
 def run(
@@ -86,11 +89,11 @@ def run(
 
     began = time.monotonic()
     log = open_log(log_path, f"--- {name} at {utc(time.time())}\n")
-    told = {**(os.environ if env is None else env), **variables(facts)}
+    told = variables(facts, os.environ if env is None else env)
     try:
         with open(os.devnull, "wb") as nowhere:
             output = nowhere.fileno() if log is None else log[0]
-            ran = commands.run([SHELL, "-c", command], cwd, told, seconds, output=output, grace=GRACE)
+            ran = commands.run([SHELL, "-c", command], standing(cwd), told, seconds, output=output, grace=GRACE)
         said = last_lines(log)
     except AgentctlError as error:
         return HookResult(None, False, time.monotonic() - began, (f"{name} could not be run: {error}",))
@@ -102,6 +105,32 @@ def run(
     if ran.outcome != commands.DONE:
         return HookResult(None, False, spent, (f"{name} could not be run: {ran.problem}",))
     return HookResult(ran.code if ran.code is None or ran.code >= 0 else BY_SIGNAL - ran.code, False, spent, said)
+
+
+def standing(cwd: str) -> str:
+    """Return the directory to run a hook in: `cwd`, or if that is gone the nearest folder above it that is there. Not
+    one in a git repository: what a hook does to the work of its agent, it must not do to another's. Nor one that others
+    can write to: a command may take programs and settings from where it runs."""
+    folder = os.path.abspath(cwd)
+    if os.path.lexists(folder):
+        return cwd
+    while (folder := os.path.dirname(folder)) != "/":
+        try:
+            found = os.stat(folder)
+        except OSError:
+            continue
+        safe = found.st_uid in (0, os.geteuid()) and not found.st_mode & stat.S_IWOTH
+        if safe and os.access(folder, os.X_OK) and not is_in_repository(folder):
+            return folder
+    return "/"
+
+
+def is_in_repository(folder: str) -> bool:
+    while folder != "/":
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+        folder = os.path.dirname(folder)
+    return os.path.lexists("/.git")
 
 
 # The log

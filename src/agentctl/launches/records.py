@@ -6,6 +6,7 @@ exits.jsonl   one line per process that the runner reaped
 hooks.log     the words of the commands that the runner ran
 hooks.jsonl   how the person's hooks ended; completed: the mark that on-complete was begun
 session       of an agent in a terminal, that names its session itself: the one that `launch` has printed
+agent         of a launch whose program is a wrapper: that a process of the agent was seen below it
 
 A folder without launch.json is no launch: it is on its way to be one, or what was left of one that never was.
 No status is in any of them.
@@ -27,20 +28,21 @@ from agentctl.model import Exit, Launch, Launcher, Problem, ProcessKey, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
 MARKER = "AGENTCTL_LAUNCH"
 LAUNCH, OUTPUT, EXITS, COMMANDS, SESSION = "launch.json", "output.log", "exits.jsonl", "hooks.log", "session"
+AGENT = "agent"
 STORES = "stores"  # the folder of the list of stores that live agents named
-STATE = ("launches", "locks", "gates", STORES)  # what the state folder holds
+EVENTS, DAEMON = "events", "daemon"  # the folders of the log of events, and of the daemon's own files
+STATE = ("launches", "locks", "gates", STORES, EVENTS, DAEMON)  # what the state folder holds
 LONGEST_ID = 256
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 RANDOM_DIGITS = 4
 ID_LENGTHS = range(10, 15)
 ID_TRIES = 100
 EXITS_LIMIT = 4 * 1024 * 1024  # from the end of the file; a line is about 250 bytes
-GROUPS_SHOWN = 20
 MOST_EXITS = 20_000
 OWNER = "agentctl"  # in place of an agent's name where our own files cannot be read
 
@@ -162,21 +164,6 @@ def read_records(env: Mapping[str, str]) -> tuple[list[Written], list[Problem]]:
     return launches, problems
 
 
-def groups(launches: Sequence[Launch]) -> list[str]:
-    """Return the names of their groups, the newest first."""
-    return list(dict.fromkeys(one.group for one in reversed(launches) if one.group))
-
-
-def of_group(group: str, launches: Sequence[Launch]) -> list[Launch]:
-    """Return the launches of a group, oldest first. Raises NotFound, with the groups that there are."""
-    if found := [launch for launch in launches if launch.group == group]:
-        return found
-    known = groups(launches)
-    shown = ", ".join(known[:GROUPS_SHOWN]) + (", ..." if len(known) > GROUPS_SHOWN else "")
-    there = f"known: {shown}" if known else "nothing was launched with --group lately"
-    raise NotFound(f"no group {group!r}; {there}")
-
-
 def read(id: str, env: Mapping[str, str]) -> Launch | Problem:
     found = read_folder(id, os.path.join(launches_folder(env), id)) if is_id(id) else None
     if found is None:
@@ -206,12 +193,26 @@ def read_record(id: str, folder: str, *, is_link: bool) -> Written | Problem | N
 
 def note_session(folder: str, id: str) -> None:
     """Note the session of a launch, once, so that it is known after the process has ended. It links nothing."""
+    note_once(os.path.join(folder, SESSION), id)
+
+
+def note_agent(folder: str, key: ProcessKey) -> None:
+    """Note, once, that this process of the agent was seen below the wrapper of a launch: so it is on this machine."""
+    note_once(os.path.join(folder, AGENT), str(key))
+
+
+def note_once(path: str, text: str) -> None:
     try:
-        fd = os.open(os.path.join(folder, SESSION), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(fd, "wb") as file:
-            file.write(id.encode() + b"\n")
+            file.write(text.encode() + b"\n")
     except OSError:
         pass  # then it is known while it lives, and no longer
+
+
+def has_seen_agent(folder: str) -> bool:
+    """Return whether a process of the agent was seen below the wrapper of a launch."""
+    return os.path.lexists(os.path.join(folder, AGENT))
 
 
 def noted_session(folder: str) -> str | None:
@@ -237,6 +238,8 @@ def parse(id: str, facts: dict[str, Any], folder: str, path: str) -> Written:
     session, told_by = text_or_none(facts.get("session_id")), LAUNCH
     if session is None and facts.get("headless") is not True:
         session, told_by = noted_session(folder), SESSION
+
+    wrapper = text_or_none(facts.get("wrapper"))
 
     def take_apart() -> Launch:
         hooks = facts.get("hooks")
@@ -267,9 +270,13 @@ def parse(id: str, facts: dict[str, Any], folder: str, path: str) -> Written:
             time_limit=amount(facts.get("time_limit")) or None,
             path=path,
             launcher=launcher_in(facts.get("launcher"), written),
+            directory=directory_in(facts.get("directory")),
+            wrapper=wrapper,
+            store=text_or_none(facts.get("store")),
         )
 
-    return Written(agent, child, path, session, told_by, facts.get("one_shot") is True, namespace, take_apart)
+    one_shot = facts.get("one_shot") is True
+    return Written(agent, child, path, session, told_by, one_shot, namespace, wrapper, take_apart)
 
 
 def launcher_in(facts: object, written: float) -> Launcher | None:
@@ -285,6 +292,14 @@ def launcher_in(facts: object, written: float) -> Launcher | None:
         launch=text_or_none(facts.get("launch")),
         depth=whole_number(facts.get("depth")) or 0,
     )
+
+
+def directory_in(facts: object) -> tuple[int, int, int | None] | None:
+    """Return which directory a launch was in: device, inode, and when it was made."""
+    if not isinstance(facts, list) or len(facts) != 3:
+        return None
+    device, inode, made = map(whole_number, facts)
+    return (device, inode, made) if device is not None and inode is not None else None
 
 
 def words(value: object) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """Launch folders end by themselves: some time after the last process of the launch ended, whatever command runs next
-takes them away. Never one with a live process."""
+takes them away. Never one with a live process, nor one whose worktree is there: its record says whose work that is."""
 
 from __future__ import annotations
 
@@ -156,7 +156,19 @@ def why_kept(id: str, path: str, processes: Processes, now: float, retention: fl
     since = now - (max(times) if times else last_written(path))
     if since <= retention:
         return too_young(since, retention)
+    if launch.worktree is not None and not is_gone(launch.worktree):
+        return f"its worktree is there: {launch.worktree}"
     return "its output is in use" if is_in_use(path) else None
+
+
+def is_gone(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # that cannot be told
+    return False
 
 
 def too_young(since: float, age: float) -> str:

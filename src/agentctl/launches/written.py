@@ -22,6 +22,7 @@ class Written:
         session_file: str,
         one_shot: bool,
         pid_namespace: str | None,
+        wrapper: str | None,
         parse: Callable[[], Launch],
     ) -> None:
         self.agent = agent
@@ -31,6 +32,7 @@ class Written:
         self.session_file = session_file  # the file that its session was looked for in last
         self.one_shot = one_shot
         self.pid_namespace = pid_namespace
+        self.wrapper = wrapper
         self._parse = parse
         self._launch: Launch | None = None
 

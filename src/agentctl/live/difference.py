@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from agentctl.model import Problem, Session
+    from agentctl.model import Problem, Question, Session
 
     Name = tuple[str, str]  # agent, id
     Place = tuple[str, str | None]  # agent, path
@@ -67,6 +67,7 @@ class Event(Value):
     reason: str | None = None
     session: Session | None = None  # as it is after the change; of one that was removed, as it was
     problem: Problem | None = None
+    question: Question | None = None  # what it asks, if it waits: the first that it did not ask before
 
 
 def difference(before: Seen, after: Seen) -> tuple[Event, ...]:
@@ -113,7 +114,19 @@ def session_event(before: Session | None, after: Session | None, look: Seen) -> 
 
 def event_of(type: str, before: Session | None, after: Session, look: Seen) -> Event:
     status = before.status if before is not None else None
-    return Event(type, look.at, after.agent, after.id, status, after.status, words_of(after), after)
+    asks = question_of(before, after)
+    return Event(type, look.at, after.agent, after.id, status, after.status, words_of(after), after, question=asks)
+
+
+def question_of(before: Session | None, after: Session) -> Question | None:
+    """Return the first question that is new; if none is, the first that is left."""
+    known = ids_of(before) if before is not None else frozenset()
+    new = (question for question in after.questions if question.id not in known)
+    return next(new, None) or next(iter(after.questions), None)
+
+
+def ids_of(session: Session) -> frozenset[str]:
+    return frozenset(question.id for question in session.questions)
 
 
 def words_of(session: Session) -> str | None:
@@ -122,7 +135,10 @@ def words_of(session: Session) -> str | None:
 
 
 def asks_anew(before: Session, after: Session) -> bool:
-    return before.status == after.status == WAITING and before.waiting_for != after.waiting_for
+    """Return whether a session that waits asks something else than before. The same words may be another question, and
+    another process that asks the same is one: an answer must name the question that is asked now."""
+    asked, asks = ((session.waiting_for, ids_of(session)) for session in (before, after))
+    return before.status == after.status == WAITING and asked != asks
 
 
 def new_run(before: Session, after: Session) -> str | None:

@@ -73,6 +73,8 @@ def may_be_here(row: Row, processes: Processes) -> bool:
     _, child, _, namespace = row
     if child.namespace is not None:
         return not processes.gone(child)
+    if not processes.may_find(child.pid, child.start):
+        return False
     return find_child(child, namespace, processes) is not None
 
 
@@ -111,7 +113,7 @@ def with_read(
             continue  # no launch, or it was removed since it was listed
         record = launched.record
         rows[id], new[id] = (record.agent, record.child, launched.session_id, record.pid_namespace), launched
-        if index is not None and before is not None and source is not None:
+        if index is not None and before is not None and source is not None and not may_be_handed_on(launched):
             index.keep(id, rows[id], source, before)
     return launches._replace(rows=rows, read=new, problems=tuple(problems))
 
@@ -158,7 +160,35 @@ def with_end(launched: Launched, processes: Processes) -> Launched:
     launch = launched.launch
     exits = tuple(records.exits_in(os.path.dirname(launch.path or ""), launch.pid_namespace))
     ended = processes.gone(launch.child) and processes.gone(launch.runner)
-    return launched._replace(exits=exits, ended=ended, unseen=why_elsewhere(launch, processes))
+    launched = launched._replace(exits=exits, ended=ended, unseen=why_elsewhere(launch, processes))
+    return with_wrapper(launched, processes) if may_be_handed_on(launched) else launched
+
+
+def may_be_handed_on(launched: Launched) -> bool:
+    """Return whether the agent of a launch may run where we cannot look: its program is not the agent, and no process
+    of the agent is below that program, nor was when `launch` looked."""
+    record = launched.record
+    if record.wrapper is None or launched.agents:
+        return False
+    return not records.has_seen_agent(os.path.dirname(record.path or ""))
+
+
+def handed_on(launches: Launches) -> tuple[Name, ...]:
+    """Return the sessions whose agents may run where we cannot look."""
+    found = [(ours.record.agent, ours.session_id) for ours in launches.read.values() if may_be_handed_on(ours)]
+    return tuple((agent, id) for agent, id in found if id is not None)
+
+
+def with_wrapper(launched: Launched, processes: Processes) -> Launched:
+    """Return a launch whose agent may run where we cannot look, with the reason."""
+    launch = launched.launch
+    child = child_of(launch, processes)
+    state = f"which lives (pid {child.pid})" if child is not None else "which has ended"
+    why = (
+        f"agentctl launched {launch.wrapper}, {state} and is not the agent itself, and no process of the agent was "
+        "seen below it: it may run on another machine, or in a container that our process table does not show"
+    )
+    return launched._replace(handed=why, wrapped_by=child.key if child is not None else None)
 
 
 def printed_in(folder: str, agent: str, problems: list[Problem] | None = None) -> str | None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from agentctl.kernel.processes import Processes
     from agentctl.query.world import Name, World
 
+AGES_DIFFER = 2.0  # seconds: times are rounded, and a leap second may be between them
+
 
 class Sorted(Value):
     """The facts of a world by the session (or process) that they are about: thousands of sessions are judged at once,
@@ -113,6 +115,25 @@ def homes_of(world: World) -> dict[Name, set[str]]:
     for fact in named:
         homes.setdefault((fact.agent, fact.id), set()).add(fact.store)
     return homes
+
+
+# How old
+
+
+def younger_by(record: Record | None, link: Link, processes: Processes) -> float:
+    """Return how many seconds after the last that this record says the process of the link began; 0: not after it, or
+    that is not known."""
+    if record is None or record.path is None or record.updated_at is None:
+        return 0.0
+    began = processes.started_at(link.key)
+    if link.lived_at is not None:
+        began = min(began, link.lived_at)
+    return max(0.0, began - record.updated_at)
+
+
+def is_older(record: Record | None, link: Link, processes: Processes) -> bool:
+    """Return whether all that this record says is older than the process of the link, whatever the clocks."""
+    return younger_by(record, link, processes) > AGES_DIFFER
 
 
 # The case of a session

@@ -33,6 +33,7 @@ from agentctl.query.cases import (
     held_keys,
     homes_of,
     is_loose,
+    is_older,
     may_be_on,
     may_be_on_any,
     newest,
@@ -66,6 +67,7 @@ def scene_of(world: World) -> Scene:
     return Scene(
         world.processes,
         world.ended,
+        world.frozen,
         wrappers=frozenset({claim.key for claim in world.claims if claim.role == WRAPPER}),
         cwds={claim.key: claim.cwd for claim in world.claims if claim.role == AGENT},
         host=world.host,
@@ -141,18 +143,38 @@ def decide(case: Case, world: World) -> Verdict:
         return Verdict(UNKNOWN, turn, "elsewhere", world.processes.blind or why)
     if case.unseen is not None:
         return Verdict(UNKNOWN, turn, "elsewhere", case.unseen)
+    launched = case.launched
+    if launched is not None and launched.handed and turn in (WORKING, UNKNOWN) and not launched.saw(case.dead):
+        rule = "wrapped" if launched.wrapped_by is not None else "handed-on"
+        return Verdict(UNKNOWN, turn, rule, launched.handed)
     if case.record is not None and case.record.fresh:
         return Verdict(UNKNOWN, turn, "newer", "it was written while we looked; ask again")
     if turn == UNKNOWN:
         return decide_unread(case, world)
-    if turn == WORKING:
+    if turn == WORKING or (case.dead and was_at_work(case)):
         return decide_open(case, world)
     return decide_closed(case, turn, world)
 
 
+def was_at_work(case: Case) -> str | None:
+    """Return the word of a dead process of this session against the end of its last turn: its own file says that it
+    was at work, since later, or with more than that turn, so it did not end at its prompt. (That file was read before
+    the record.)"""
+    end = case.record.updated_at if case.record is not None and case.record.turn != WORKING else None
+    if end is None:
+        return None
+    for link in case.dead:
+        if link.turn == WORKING and link.left is None:
+            if link.since is not None and link.since > end:
+                return "its own file says that it went to work behind the last record of the session"
+            if link.reason is not None:
+                return link.reason
+    return None
+
+
 def disk_turn(case: Case) -> str:
-    """Return how the last turn stands by its record. What a dead process said in its own file does not count: it was
-    read before the process was seen to be gone, and does not tell how it ended."""
+    """Return how the last turn stands by its record. What a dead process said in its own file counts only if that is
+    newer than the record (`was_at_work`): it does not tell how the process ended."""
     return case.record.turn if case.record is not None else UNKNOWN
 
 
@@ -213,7 +235,9 @@ def is_before_its_prompt(case: Case, link: Link) -> bool:
     launch, record = launch_on(case, link), case.record
     if launch is None or launch.headless or launch.prompt is None or launch.session_id != case.id:
         return False
-    return (record is None or record.turn != WORKING) and not has_ended_a_turn(record, launch)
+    if record is not None and record.turn == WORKING and (record.updated_at or launch.created_at) >= launch.created_at:
+        return False
+    return not has_ended_a_turn(record, launch)
 
 
 def launch_on(case: Case, link: Link) -> Launch | None:
@@ -244,10 +268,8 @@ def proved_gone(case: Case, world: World) -> Link | None:
 
 
 def decide_open(case: Case, world: World) -> Verdict:
-    """Return the verdict if no process is on it, and its last turn has no end."""
-    record = case.record
-    ending = "".join(f"; {why}" for why in (record and record.ending, case.why_open) if why)
-    inferred = bool(record and record.inferred) or bool(case.screens) or bool(case.unlikely)
+    """Return the verdict if no process is on it, and its last turn has no end, or none that can be trusted."""
+    ending, inferred = ending_of(case)
     gone = proved_gone(case, world)
     if gone is not None and not case.blockers and not any(claim.proof for claim in case.strangers):
         what = f"lives, but {gone.left}" if gone.left else "is gone, in mid-turn"
@@ -266,6 +288,14 @@ def decide_open(case: Case, world: World) -> Verdict:
         return Verdict(UNKNOWN, WORKING, "candidate", f"in mid-turn, and {who_may_be_on(case)}")
     why = f"ended in mid-turn: no live process of its agent can be on it{ending}"
     return Verdict(GONE, INTERRUPTED, "exhausted", why, last_turn=INTERRUPTED, inferred=inferred)
+
+
+def ending_of(case: Case) -> tuple[str, bool]:
+    """Return what is known of the end of an open turn, in words, and whether that it was open is inferred."""
+    record, against = case.record, was_at_work(case)
+    words = "".join(f"; {why}" for why in (record and record.ending, against, case.why_open) if why)
+    open_perhaps = bool(record and record.inferred) or against is not None
+    return words, open_perhaps or bool(case.screens) or bool(case.unlikely)
 
 
 def who_may_be_on(case: Case) -> str:
@@ -347,6 +377,9 @@ def decide_child(case: Case, own: Verdict, above: Case, parent: Verdict | None, 
     """Return the verdict on a sub-agent, which is in its parent's process. In mid-turn it runs while its parent runs.
     It has ended only if both have: the parent as if it were in mid-turn, for a closed turn does not end a process."""
     if disk_turn(case) == WORKING and parent is not None and parent.process == ALIVE:
+        if own.process == GONE and parent.link and is_older(case.record, parent.link, world.processes):
+            why = "a sub-agent in mid-turn, and older than its parent's process: it ended with an earlier one"
+            return Verdict(GONE, INTERRUPTED, "parent", why, last_turn=INTERRUPTED, inferred=True)
         if parent.turn in (WORKING, WAITING):
             why = "a sub-agent in mid-turn, in its parent's process"
             return Verdict(ALIVE, WORKING, "parent", why, inferred=True, link=parent.link)

@@ -87,7 +87,7 @@ def with_checked(reading: Reading, ground: Ground) -> Reading:
     for link in reading.links:
         alive = ground.processes.alive(link.key) is not None
         left = why_replaced(link, reading, ground) or why_a_copy(link, ground) if alive else None
-        unsure = why_unsure(link, ground) if alive and left is None else None
+        unsure = why_unsure(link, ground) or why_a_fork(link, ground) if alive and left is None else None
         if alive and left is None and unsure is None and not reading.agent.RUNS_MANY:
             left, unsure = why_named_twice(link, reading.links, ground.processes)
         if unsure is not None:
@@ -122,7 +122,7 @@ def package_in(key: ProcessKey, ground: Ground) -> str | None:
     """Return the package of the script that a live process executes; None if that cannot be told."""
     process = ground.processes.alive(key)
     details = ground.processes.details(process) if process is not None else None
-    return package_of(process, details) if process is not None and details is not None else None
+    return package_of(process, details, ground.processes) if process is not None and details is not None else None
 
 
 def is_proved(link: Link, reading: Reading, ground: Ground) -> bool:
@@ -164,6 +164,16 @@ def why_unsure(link: Link, ground: Ground) -> str | None:
         return f"its environment names another store, {root}"
     others = sorted(ground.named_in[link.key] - {link.store})
     return f"so does another store, {others[0]}, and its environment cannot be read" if others else None
+
+
+def why_a_fork(link: Link, ground: Ground) -> str | None:
+    """Return why what a process has open may not be its own: it was forked, and has executed nothing since. It may be a
+    tool that an agent was about to run, and has what that agent has: its program, its arguments, its locks and its
+    files. A process that a file of its agent names wrote that itself."""
+    process = ground.processes.alive(link.key) if not link.noted else None
+    if process is None or not ground.processes.is_unexecuted(process):
+        return None
+    return "it was forked and has executed nothing since: it may be what an agent that has ended was about to run"
 
 
 def why_named_twice(link: Link, links: Iterable[Link], processes: Processes) -> tuple[str | None, str | None]:

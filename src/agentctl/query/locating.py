@@ -35,7 +35,6 @@ def locate(
 ) -> tuple[Claimed, ...]:
     """Return the processes, each with the store it works in. What takes a look at files may never come back, so threads
     do that: one for all processes of a store."""
-    here = roots.mount_namespace("self")
     placed: dict[int, Claimed] = {}
     slow: dict[tuple[str, str], list[Claimed]] = {}
     for claim in claimed:
@@ -43,7 +42,7 @@ def locate(
             placed[claim.process.pid] = claim
             continue
         theirs = [reading for reading in readings if reading.agent is claim.agent]
-        place = by_path(claim, theirs, env) if roots.mount_namespace(claim.process.pid) == here else None
+        place = by_path(claim, theirs, env) if processes.sees_our_mounts(claim.process) else None
         if place is not None and is_confirmed(place, theirs, processes):
             placed[claim.process.pid] = place
         else:

@@ -13,6 +13,7 @@ from agentctl.model import (
     GONE,
     IDLE,
     INTERRUPTED,
+    WAITING,
     WORKING,
     WRAPPER,
     Claim,
@@ -37,7 +38,7 @@ new_session = Session._in_order(
     "id agent status process turn agent_version last_turn reason error waiting_for pid process_key processes suspended "
     "terminal cwd branch model title prompt started_at updated_at ended_at exit_code signal timed_out tokens cost_usd "
     "parent forked_from group slot launch_id host inferred link evidence rule rejected store path may_be_open_in doing "
-    "status_since screens"
+    "status_since screens questions"
 )
 NO_EXIT = Exit(None, None, None, None, None)
 
@@ -45,7 +46,7 @@ NO_EXIT = Exit(None, None, None, None, None)
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agentctl.kernel.processes import Processes
-    from agentctl.model import Process
+    from agentctl.model import Process, Question
     from agentctl.query.world import Case, Launched, Scene, Verdict
 
 
@@ -135,7 +136,15 @@ def session_of(case: Case, verdict: Verdict, scene: Scene) -> Session:
         doing,  # doing
         since,  # status_since
         holder.screens,  # screens
+        questions_of(case, verdict) if turn == WAITING else (),  # questions
     )
+
+
+def questions_of(case: Case, verdict: Verdict) -> tuple[Question, ...]:
+    """Return what a session asks. A sub-agent is in its parent's process, whose link tells what both ask."""
+    from agentctl.query.asked import identified
+
+    return identified(verdict.link) if verdict.link is not None and verdict.link.id == case.id else ()
 
 
 def started_of(case: Case, holder: Holder) -> float | None:
@@ -178,7 +187,7 @@ def holder_of(case: Case, link: Link, scene: Scene) -> Holder:
         link.key.pid,
         str(link.key),
         processes=tuple(entry for each in case.live or (link,) for entry in process_entries(each, scene)),
-        suspended=bool(row and row.suspended),
+        suspended=bool(row and (row.suspended or row.key in scene.frozen)),
         terminal=terminal_of(shown.tty) if (shown := first_screen(link, scene.processes)) else own,
         cwd=link.cwd or scene.cwds.get(link.key),
         strength=link.strength,
@@ -253,6 +262,8 @@ def evidence_of(case: Case, verdict: Verdict, scene: Scene, end: Exit) -> tuple[
     facts: list[Evidence] = []
     for link in case.live:
         facts += (fact_of_a_live_process(link, scene.processes), *link.evidence)
+        if link.key in scene.frozen:
+            facts.append(Evidence("kernel", f"pid {link.key.pid} is frozen by its cgroup", pid=link.key.pid))
     for link in case.dead:
         state = "is gone" if link.key in scene.ended else "is not seen"
         seen = f"lives, but {link.left}" if link.left else state

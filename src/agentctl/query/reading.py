@@ -43,6 +43,7 @@ class Scope(Value):
     children: bool = False
     tokens: bool = False
     brief: bool = False  # of stored sessions only what the row of a table shows
+    strict: bool = False  # however old: read every session that may be alive without a process that we see
     related_launches_only: bool = False  # leave out launches of no live process and no judged session: faster
 
 

@@ -2,6 +2,9 @@
 
 So the list is state and no cache: it is written durably, under a lock, and a list that cannot be read is a problem in
 every answer. It is then never replaced: that would end the problem, and not the loss.
+
+A store that an agent names and has not made yet is in the list, too, under a key of its own: the agent may make it and
+end before anybody looks. Such a store is looked for in every answer, and it is no problem that it is not there.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 NAME = "roots.json"
+NOT_MADE = " (not made yet)"  # follows the name of an agent, in the key of the stores that were not there when named
 PATIENCE = 3.0  # seconds, for another agentctl that writes at this moment
 WAY_OUT = "name the stores that you know of in [stores] of config.toml, and remove this file"
 NOT_WRITABLE = "it cannot be written: stores that live agents name are not noted there; make it writable"
@@ -31,7 +35,7 @@ NO_PATH = "it holds something that is no path"
 class Memory(Value):
     """The roots that live agents named, by agent; and why some may be missing."""
 
-    roots: Mapping[str, list[str]]
+    roots: Mapping[str, list[str]]  # under the name of an agent, and under its name with NOT_MADE
     problems: tuple[Problem, ...] = ()
     cached: bool = False  # a list of an older version, in the cache folder, has more
 
@@ -96,11 +100,11 @@ def merged(*tables: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
 def remember(seen: Mapping[str, Iterable[str]], env: Mapping[str, str]) -> tuple[Problem, ...]:
     """Add roots to the list. Return a problem if that cannot be done: what is stored there is not found again once its
     agent has ended."""
-    seen = merged(seen)
+    seen = {agent: paths for agent, paths in merged(seen).items() if paths}
     if not seen:
         return ()
     try:
-        change(lambda roots: merged(roots, seen), env)
+        change(lambda roots: with_made(merged(roots, seen)), env)
     except (OSError, AgentctlError) as error:
         memory = recall(env)
         new = [root for agent, roots in seen.items() for root in roots if root not in memory.roots.get(agent, ())]
@@ -109,9 +113,23 @@ def remember(seen: Mapping[str, Iterable[str]], env: Mapping[str, str]) -> tuple
     return ()
 
 
+def expect(named: Mapping[str, Iterable[str]], env: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Add roots to the list that agents name, and that are not there yet. Return a problem if that cannot be done."""
+    return remember({agent + NOT_MADE: paths for agent, paths in named.items()}, env)
+
+
+def with_made(roots: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Return the list in which no root is both there and not made yet."""
+    found = {}
+    for agent, paths in roots.items():
+        made = roots.get(agent.removesuffix(NOT_MADE), ()) if agent.endswith(NOT_MADE) else ()
+        found[agent] = [path for path in paths if path not in made]
+    return {agent: paths for agent, paths in found.items() if paths}
+
+
 def forget(path: str, env: Mapping[str, str]) -> list[str]:
     """Remove a root from the list, and return the agents that it was remembered for. Raises OSError and Refused."""
-    agents = [agent for agent, paths in recall(env).roots.items() if path in paths]
+    agents = [agent.removesuffix(NOT_MADE) for agent, paths in recall(env).roots.items() if path in paths]
     if agents:
         change(lambda roots: without(roots, path), env)
         cache = config.cache_folder(env)

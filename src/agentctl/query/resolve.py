@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 
-from agentctl.errors import Ambiguous, NotFound, Refused, TruthUnavailable
+from agentctl.errors import Ambiguous, NotFound, Refused, SeveralGroups, TruthUnavailable
 from agentctl.files.private import not_ours
-from agentctl.launches import records
-from agentctl.model import ALIVE, Launch, Session, Value
-from agentctl.query.attribution import child_of, printed_in, why_unseen
+from agentctl.launches import groups, records
+from agentctl.model import ALIVE, HOLDERS, SESSIONS, Launch, Problem, Session, Value
+from agentctl.query.attribution import child_of, why_unseen
+from agentctl.query.elsewhere import id_of, why_apart
 from agentctl.query.sessions import Look, Scope, examine, settled_look, unread_words
 
 TYPE_CHECKING = False
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from agentctl.errors import AgentctlError
-    from agentctl.model import Problem
 
 
 class Named(Value):
@@ -40,6 +40,12 @@ class Group(Value):
         """Return the launches that have none of these sessions."""
         held = {session.launch_id for session in self.sessions}
         return [launch for launch in self.launches if launch.id not in held]
+
+    def of_now(self) -> Group:
+        """Return the group without what earlier launches of the same slots began: each slot is its newest launch."""
+        launches = tuple(slot.launch for slot in groups.slots(self.launches))
+        ids = {launch.id for launch in launches}
+        return Group(launches, tuple(session for session in self.sessions if session.launch_id in ids))
 
 
 def resolve(text: str, env: Mapping[str, str], *, tokens: bool = False, related_launches_only: bool = False) -> Named:
@@ -87,6 +93,8 @@ def no_session(launch: Launch, look: Look, *, printed: bool | None = None) -> Ag
         return TruthUnavailable(f"launch {launch.id} {why}")
     if unread := unread_words(look.answer.problems):
         return TruthUnavailable(f"launch {launch.id} is over, and its session cannot be looked for{unread}")
+    if (apart := why_apart(launch, look)) is not None:
+        return TruthUnavailable(f"launch {launch.id} is over, and its session cannot be looked for: {apart}")
     if id_of(launch) is None:
         return NotFound(f"launch {launch.id} ended before it had a session{more}")
     where = f"is not in the store of {launch.agent}"
@@ -113,24 +121,44 @@ def live_sessions_of(launch: Launch, look: Look) -> list[Session]:
     return [session for session in mine if session.process == ALIVE and session.parent is None]
 
 
-def id_of(launch: Launch) -> str | None:
-    """Return the session that a launch was for, by what we chose, noted, or found in its output."""
-    return launch.session_id or (
-        printed_in(os.path.dirname(launch.path or ""), launch.agent) if launch.one_shot else None
-    )
+def refuse_if_short_for_another(text: str, look: Look) -> None:
+    """Raise an error if the beginning of an id may stand for another session than the one that a look has found: for
+    one that a launch of ours is about to begin, or for one in what could not be read. A whole id stands for itself."""
+    (found,) = look.answer.sessions
+    if text == found.id:
+        return
+    live = [one for one in look.world.launches if one.unseen or child_of(one.launch, look.world.processes) is not None]
+    begun = [one for one in live if (one.session_id or "").startswith(text) and one.session_id != found.id]
+    if begun:
+        shown = [f"{found.id}  {found.agent}  {found.status}"]
+        raise Ambiguous(text, [*shown, *(f"{one.session_id}  {one.launch.agent}  launched" for one in begun)])
+    hidden = [Problem(one.agent.NAME, one.unread, one.store.root) for one in look.readings if one.unread]
+    gaps = [gap for one in look.readings for gap in one.gaps if gap.hides in (SESSIONS, HOLDERS)]
+    hidden += [gap.problem for gap in gaps if gap.session is None]
+    if hidden:
+        raise TruthUnavailable(
+            f"{text!r} may be the beginning of another session than {found.id}{unread_words(hidden)}; give the whole id"
+        )
 
 
 def group_in(group: str, look: Look) -> Group:
-    """Return a group as a look shows it, which must have read every launch. Raises as `launches_of`."""
+    """Return a group as a look shows it, which must have read every launch. Raises as `launches_of`, which it asks for
+    the group of the repository that this command is in."""
     launches = launches_of(group, [launched.launch for launched in look.world.launches], unread_launches(look))
-    return Group(tuple(launches), tuple(session for session in look.answer.sessions if session.group == group))
+    ids = {launch.id for launch in launches}
+    return Group(tuple(launches), tuple(session for session in look.answer.sessions if session.launch_id in ids))
 
 
-def launches_of(group: str, launches: Sequence[Launch], unread: Iterable[Problem]) -> list[Launch]:
-    """Return the launches of a group, oldest first. Raises NotFound, with the known groups; TruthUnavailable if some
-    launches could not be read: each may be of this group."""
+def launches_of(
+    group: str, launches: Sequence[Launch], unread: Iterable[Problem], here: str | None = None
+) -> list[Launch]:
+    """Return the launches of a group, oldest first. `here`: the directory in which it is asked for; None: that of this
+    command. Raises NotFound, with the known groups; SeveralGroups; TruthUnavailable if some launches could not be read:
+    each may be of this group."""
     try:
-        return records.of_group(group, launches)
+        return groups.of_group(group, launches, here if here is not None else groups.here())
+    except SeveralGroups:
+        raise
     except NotFound as error:
         if words := unread_words(unread):
             raise TruthUnavailable(f"{error}{words}") from None

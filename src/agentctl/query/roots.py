@@ -7,6 +7,7 @@ import os
 
 from agentctl import config
 from agentctl.agents import TABLE
+from agentctl.errors import shown_command
 from agentctl.fast.value import Value
 from agentctl.files.reader import is_below
 from agentctl.kernel.places import plain
@@ -31,6 +32,7 @@ class Places(Value):
     problems: tuple[Problem, ...] = ()
     ignored: tuple[str, ...] = ()  # what cannot be read below these paths is accepted
     folders: Mapping[tuple[str, str], tuple[int, int]] = {}  # by (agent, root): which folder it was
+    unmade: frozenset[tuple[str, str]] = frozenset()  # (agent, root) that an agent has named, and not made yet
 
 
 def places(agents: Iterable[Agent], env: Mapping[str, str]) -> Places:
@@ -43,16 +45,20 @@ def places(agents: Iterable[Agent], env: Mapping[str, str]) -> Places:
     if memory.cached:
         remembered.take_over(env)
     roots: dict[str, list[str]] = {}
+    unmade: set[tuple[str, str]] = set()
     expected: dict[str, str] = {}
     for agent in agents:
         own = absolute(agent.roots(env))
         written = absolute(path for name in (agent.NAME, *agent.ALIASES) for path in configured.get(name, []))
         seen = absolute(memory.roots.get(agent.NAME, []))
-        roots[agent.NAME] = list(dict.fromkeys((*own, *written, *seen)))
+        named = absolute(memory.roots.get(agent.NAME + remembered.NOT_MADE, []))
+        roots[agent.NAME] = list(dict.fromkeys((*own, *written, *seen, *named)))
+        unmade.update((agent.NAME, path) for path in named)
         reasons = {**{path: vanished(path) for path in seen}, **dict.fromkeys(written, MISSING)}
         expected |= {path: why for path, why in reasons.items() if path not in own}
     expected = {path: why for path, why in expected.items() if not is_below(path, ignored)}
-    return Places(roots, expected, (*wrong_in(settings), *memory.problems), ignored, folders.read(env))
+    problems = (*wrong_in(settings), *memory.problems)
+    return Places(roots, expected, problems, ignored, folders.read(env), frozenset(unmade))
 
 
 def wrong_in(settings: config.Config) -> Iterator[Problem]:
@@ -70,15 +76,24 @@ def absolute(paths: Iterable[str]) -> list[str]:
     return [plain(os.path.join(os.getcwd(), path) if not os.path.isabs(path) else path) for path in paths]
 
 
+def of_home(agent: Agent, env: Mapping[str, str]) -> list[str]:
+    """Return the stores of an agent to which only HOME leads: everybody who has this HOME finds them."""
+    return absolute(agent.roots({name: env[name] for name in ("HOME",) if name in env}))
+
+
 def vanished(path: str) -> str:
-    return f"an agent kept its store here, and it is gone; mount it again, or `agentctl agents forget {path}`"
+    return f"an agent kept its store here, and it is gone; mount it again, or `{forgetting(path)}`"
 
 
 def away(path: str) -> str:
     return (
         "sessions were seen here on another disk, and here are none: is it mounted? If they are gone for good, "
-        f"`agentctl agents forget {path}`"
+        f"`{forgetting(path)}`"
     )
+
+
+def forgetting(path: str) -> str:
+    return shown_command("agentctl", "agents", "forget", path)
 
 
 def device_above(path: str) -> int | None:
@@ -110,14 +125,6 @@ def unknown_agents(settings: config.Config, configured: Iterable[str]) -> Iterat
         for name in unknown:
             hint = f"; use {names[name]}" if name in names else config.nearest(name, known)
             yield Problem(config.OWNER, f"{table}.{name}: no such agent{hint}", settings.path)
-
-
-def mount_namespace(process: int | str) -> str | None:
-    """Return which mounts a process sees, and from which root; None if that cannot be read."""
-    try:
-        return f"{os.readlink(f'/proc/{process}/ns/mnt')} {os.readlink(f'/proc/{process}/root')}"
-    except OSError:
-        return None
 
 
 def identity_for(process: Process, path: str) -> tuple[int, int] | None:

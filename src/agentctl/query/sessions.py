@@ -120,6 +120,9 @@ def examine(
     exact = [session for session in sessions if session.id == prefix]
     matching = exact or [session for session in sessions if session.id.startswith(prefix)]
     if not matching:
+        from agentctl.query import elsewhere
+
+        elsewhere.check(prefix, look, os.environ if env is None else env)
         raise not_found(f"no session {prefix!r}", problems, "`agentctl list -a --since all` shows the ids")
     if len(matching) > 1:
         raise Ambiguous(prefix, [f"{session.id}  {session.agent}  {session.status}" for session in matching])
@@ -189,7 +192,7 @@ def look(
     readings = doubt_stores(readings, strangers.find(agents, located, readings, launches, processes, env), processes)
     readings = attribution.with_launch_links(readings, launches, located)
     claims, doubtful = tuple(place(located, readings)), strangers.claims_of(readings)
-    question = Question(scope, (*claims, *doubtful), processes, stamps, cache, tell)
+    question = Question(scope, (*claims, *doubtful), processes, stamps, cache, tell, attribution.handed_on(launches))
     if scope.prefix is not None:
         readings = look_for(readings, scope.prefix)
     readings = read_records(readings, question)
@@ -221,18 +224,21 @@ def find_processes(
     problem for each store that cannot be remembered."""
     forgotten: tuple[Problem, ...] = ()
     opened = survey(agents, places.roots, stalled, places.expected, places.ignored, places.folders)
+    if made := [reading.name for reading in opened if reading.name in places.unmade and not reading.absent]:
+        forgotten = remembered.remember(by_agent(made), env)
     readings = without_copies(with_new_names(opened))
     if named := named_roots(readings):
         more = survey(agents, named, stalled, ignored=places.ignored)
-        forgotten = remembered.remember(by_agent(reading.name for reading in more if not reading.absent), env)
+        forgotten += remembered.remember(by_agent(reading.name for reading in more if not reading.absent), env)
         readings = without_copies((*readings, *more))
     processes = snapshot(agents)
     located = locate(claim_all(agents, processes), readings, env, processes)
     fresh, unmade = unknown_roots(located, readings), unmade_roots(located, readings)
     if fresh or unmade:
         # A live agent of this HOME keeps its store elsewhere: open that, too, and then look at the processes again. One
-        # that is not there yet is not remembered: it may never be made.
+        # that is not there yet may never be made: only once it was seen is it a problem if it is gone.
         forgotten += remembered.remember(fresh, env)
+        forgotten += remembered.expect(unmade, env)
         readings = without_copies((*readings, *survey(agents, fresh, stalled, ignored=places.ignored)))
         readings = without_copies((*readings, *survey(agents, unmade, stalled, ignored=places.ignored)))
         processes = snapshot(agents)
@@ -303,12 +309,18 @@ def world_of(
     )
     links = (*world.links, *observe_sole_links(sole_links(world), readings, processes))
     left = tuple(link for reading in readings for link in reading.links if link.left is not None)
-    return world._replace(links=links, ended=ended_of(links, processes), left=left)
+    return world._replace(links=links, ended=ended_of(links, processes), left=left, frozen=frozen_of(links, processes))
 
 
 def ended_of(links: Iterable[Link], processes: Processes) -> frozenset[ProcessKey]:
     """Return the processes of these links that are proved to have ended. It may ask the kernel; the judge must not."""
     return frozenset({link.key for link in links if processes.gone(link.key)})
+
+
+def frozen_of(links: Iterable[Link], processes: Processes) -> frozenset[ProcessKey]:
+    """Return the live processes of these links that their cgroup keeps from running."""
+    rows = {row.key: row for link in links if (row := processes.alive(link.key)) is not None}
+    return frozenset(key for key, row in rows.items() if processes.is_frozen(row))
 
 
 # What is shown
@@ -371,6 +383,10 @@ def without_secrets(session: Session, redacted: Redacted) -> Session:
     for fact in session.evidence:
         if redacted[fact.fact] != fact.fact:
             changed["evidence"] = tuple(fact._replace(fact=redacted[fact.fact]) for fact in session.evidence)
+    if session.questions:
+        from agentctl.query.asked import shown
+
+        changed["questions"] = tuple(shown(question, redact_text) for question in session.questions)
     return session._replace(**changed) if changed else session
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import time
 
+from agentctl.agents.asking import words_for
 from agentctl.files.bounded import is_session_id
 from agentctl.kernel.stall_guard import gather
-from agentctl.model import CLIENT, SESSIONS, UNKNOWN, WRAPPER, Problem, Record, Value
+from agentctl.model import CLIENT, SESSIONS, UNKNOWN, WAITING, WORKING, WRAPPER, Problem, Record, Value
+from agentctl.query import ages
 from agentctl.query.candidates import processes_of
 from agentctl.query.count import Count
 from agentctl.query.gaps import unseen_sessions, why_unseen
@@ -128,6 +130,7 @@ class Question(Value):
     stamps: Mapping[str, Stamp]  # of the records, as an earlier look saw them
     cache: str | None = None  # a folder for what can be derived from stored records
     tell: Callable[[int, int], None] | None = None  # is told how many records were read, and of how many
+    handed_on: tuple[tuple[str, str], ...] = ()  # (agent, id): sessions whose agents may run where we cannot look
 
 
 def look_for(readings: Readings, id: str) -> Readings:
@@ -161,11 +164,12 @@ def answers(reading: Reading, question: Question, *, whole_id: bool) -> Iterator
     claims = [claim for claim in claims if claim.store in (None, store.root)]
     matches = matches_in(reading, scope, whole_id=whole_id)
     asking = Asking(reading, question, tokens_of=with_tokens(scope, matches))
-    yield from asking.read(maybe_alive(reading, claims, question.processes))  # whatever a cache says of them
+    alive = maybe_alive(reading, claims, question.processes)
+    yield from asking.read((*alive, *handed_on_in(reading, question)))  # whatever a cache says of them
     stored: dict[str, None] = {}
     unsure = reading.incomplete is not None or any(claim.candidates is None for claim in claims)
     if scope.since is not None or unsure:
-        for id in store.recent(time.time() - RECENT if scope.since is None else scope.since):
+        for id in store.recent(oldest(scope, unsure=unsure)):
             stored[id] = None
             yield None
     if question.cache is not None and len(stored) >= MANY:
@@ -180,6 +184,18 @@ def answers(reading: Reading, question: Question, *, whole_id: bool) -> Iterator
     if scope.children:
         yield from asking.read_children(scope.prefix or "")
     yield from asking.read_parents()
+
+
+def handed_on_in(reading: Reading, question: Question) -> list[str]:
+    """Return the sessions of this agent that may run where we cannot look."""
+    return [id for agent, id in question.handed_on if agent == reading.agent.NAME]
+
+
+def oldest(scope: Scope, *, unsure: bool) -> float:
+    """Return since when sessions are read. `unsure`: any of them may be alive without a process that we see."""
+    if unsure and scope.strict:
+        return 0.0
+    return time.time() - RECENT if scope.since is None else scope.since
 
 
 def matches_in(reading: Reading, scope: Scope, *, whole_id: bool) -> set[str]:
@@ -338,7 +354,7 @@ def missing_in(reading: Reading, readings: Readings) -> list[str]:
 
 
 def observe_links(readings: Readings, processes: Processes) -> Readings:
-    """Let each store observe its links to live processes: it sees process and record together. Links to sessions that
+    """Let each store observe its links: it sees process and record together. Links to sessions that
     were not asked for are dropped."""
 
     def observe(reading: Reading) -> Iterator[Reading]:
@@ -350,10 +366,16 @@ def observe_links(readings: Readings, processes: Processes) -> Readings:
 
 
 def observed(link: Link, reading: Reading, processes: Processes) -> Link:
-    if link.left is not None or not processes.alive(link.key):
+    if link.left is not None:
         return link
     record = reading.records.get(link.id)
-    return reading.store.activity(reading.store.observe(link, record, processes), record)
+    if not processes.alive(link.key):
+        return reading.store.observe_ended(link, record) if link.turn == WORKING else link
+    seen = ages.observe(reading.store, link, record, processes)
+    if seen.turn != WAITING:
+        return seen
+    asks = reading.store.questions(seen, ages.as_found(record, link, processes))
+    return seen._replace(asks=asks, waiting_for=words_for(seen, asks))
 
 
 def observe_sole_links(links: list[Link], readings: Readings, processes: Processes) -> list[Link]:

@@ -25,6 +25,8 @@ import os
 from agentctl.agents import TABLE, load_all
 from agentctl.errors import AgentFault
 from agentctl.files import bounded
+from agentctl.kernel.mounts import is_mapped_for
+from agentctl.kernel.places import mounts_of
 from agentctl.kernel.programs import INNER, INTERPRETER, LOADER, ORDINARY, SCRIPTS, kind_of, script_in
 from agentctl.model import AGENT, CLIENT, DAEMON, SPARE, STRANGER, Claim, Details, Value
 from agentctl.query import roots
@@ -164,14 +166,14 @@ def others_than(agents: Iterable[Agent]) -> list[Agent]:
     return load_all(name for name in TABLE if name not in asked)
 
 
-def package_of(process: Process, details: Details) -> str | None:
+def package_of(process: Process, details: Details, processes: Processes) -> str | None:
     """Return the package that the script of a JavaScript runtime belongs to, by the nearest package.json; None if there
     is none, or no script can be told."""
     script = script_in(details.argv or ())
     if script is None or details.cwd is None:
         return None
     folder = os.path.join(details.cwd, script)
-    here = roots.mount_namespace(process.pid) == roots.mount_namespace("self")
+    here = processes.sees_our_mounts(process)
     folder = os.path.realpath(folder) if here else folder
     for _ in range(LEVELS):
         folder = os.path.dirname(folder)
@@ -289,7 +291,7 @@ def doubt_of(stranger: Stranger, store: Store, root: str, processes: Processes) 
         return Doubt(process.key, can.ids, proof=True, why=why)
     if not stranger.by_directory or claim.root != store.root:
         return None
-    package = package_of(process, claim.details) if stranger.kind == SCRIPTS else None
+    package = package_of(process, claim.details, processes) if stranger.kind == SCRIPTS else None
     if package is not None and package not in claim.agent.PACKAGES:
         return None  # its script is known to be another program
     can = store.candidates_of_a_stranger(process, claim.details, started_at)
@@ -299,10 +301,12 @@ def doubt_of(stranger: Stranger, store: Store, root: str, processes: Processes) 
 
 def doubt_of_foreign(who: str, claim: Claimed, store: Store, processes: Processes) -> Doubt | None:
     """Return the doubt about an agent of another user: it may be on what was written since it started, unless the store
-    says more. Everybody may read its arguments, and whether that user can change the files of the store."""
+    says more. Everybody may read its arguments, and whether that user can change the files of the store. In a container
+    with users of its own that may be so by an ID-mapped mount alone, which the mounts of the process show."""
     process = claim.process
     folders = (store.root, *(folder for folder in store.session_folders() if os.path.lexists(folder)))
-    if not any(may_change(processes.owner(process), folder) for folder in folders):
+    able = any(may_change(processes.owner(process), folder) for folder in folders)
+    if not able and not is_mapped_for(os.path.realpath(store.root), mounts_of("self"), mounts_of(process.pid)):
         return None
     started_at = processes.started_at(process.key)
     can = store.candidates_of_a_stranger(process, claim.details, started_at)
@@ -325,7 +329,7 @@ def held_in(root: str, process: Process, processes: Processes) -> list[str]:
     """Return the files of a store that a process has open for writing, as paths of ours."""
     files = processes.written_files(process) or []
     held = [path for path, _ in files if path.startswith(f"{root}/") or path == root]
-    if held or not files or roots.mount_namespace(process.pid) == roots.mount_namespace("self"):
+    if held or not files or processes.sees_our_mounts(process):
         return sorted(held)
     return sorted(path for named, way in files for path in seen_from_here(root, named, way))
 

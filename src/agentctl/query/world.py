@@ -18,7 +18,7 @@ from agentctl.model import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from agentctl.kernel.processes import Processes
 
@@ -34,6 +34,8 @@ RULES = {
     "stranger": "a live process of another name or user may be on it: its program, start and directory allow it",
     "unseen": "the process table is not complete for its store: a missing process proves nothing",
     "elsewhere": "its process was recorded where we cannot look: another PID namespace or machine",
+    "wrapped": "agentctl launched it through a program that lives and is not the agent, which may run elsewhere",
+    "handed-on": "agentctl launched it through a program that is not the agent, which may run elsewhere",
     "newer": "its record was written after the process table was read, so the table says nothing of its writer",
     "parent": "a sub-agent, in its parent's process",
     "unread": "its store could not be read, or says nothing of its turn",
@@ -52,10 +54,17 @@ class Launched(Value):
     exits: tuple[Exit, ...] = ()
     ended: bool = False  # its agent and its runner are proved to have ended
     unseen: str | None = None  # why its agent may live although we see no process of it
+    handed: str | None = None  # why its agent may never have been a process that we could see
+    wrapped_by: ProcessKey | None = None  # the live process that we started, if that is not the agent
 
     @property
     def launch(self) -> Launch:
         return self.record.launch if isinstance(self.record, Written) else self.record
+
+    def saw(self, links: Iterable[Link]) -> bool:
+        """Return whether the process of one of these links is one that our runner started or reaped."""
+        own = {self.launch.child, *(end.key for end in self.exits)}
+        return any(link.key in own for link in links)
 
     def last_end(self, record: Record | None) -> Exit | None:
         """Return how the process that the runner started ended, if it was the last one on the session of this record:
@@ -82,6 +91,7 @@ class World(Value):
     # Live processes that no agent recognises, and that may be one: they only stand against a firm end in mid-turn.
     strangers: tuple[Claim, ...] = ()
     left: tuple[Link, ...] = ()  # the links whose processes live and are not on their sessions any more
+    frozen: frozenset[ProcessKey] = frozenset()  # the processes of links that their cgroup keeps from running
 
     def why_unread(self, agent: str) -> str | None:
         """Return why a store of this agent could not be read; None if all of them were. Then what was not seen there
@@ -118,6 +128,7 @@ class Scene(Value):
 
     processes: Processes
     ended: frozenset[ProcessKey] = frozenset()  # proved to have ended
+    frozen: frozenset[ProcessKey] = frozenset()  # kept from running by their cgroup
     wrappers: frozenset[ProcessKey] = frozenset()
     cwds: Mapping[ProcessKey, str | None] = {}  # of the agents' processes
     host: str | None = None

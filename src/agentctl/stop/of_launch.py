@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agentctl.model import ALIVE, DAEMON, WRAPPER, Launch
 from agentctl.query.attribution import child_of, may_live
-from agentctl.query.resolve import id_of
+from agentctl.query.elsewhere import id_of
 from agentctl.stop.plan import keys_of
 
 TYPE_CHECKING = False

@@ -26,9 +26,10 @@ from agentctl.model import (
     Value,
 )
 from agentctl.query.attribution import child_of, may_live, why_unseen
-from agentctl.query.resolve import group_in, launch_named, unread_launches
+from agentctl.query.resolve import group_in, launch_named, refuse_if_short_for_another, unread_launches
 from agentctl.query.sessions import Look, Scope, examine, not_found, settled_look, unread_words
 from agentctl.stop.above import why_launch_is_above, why_session_is_above
+from agentctl.stop.behind import end_behind, orphans_of
 from agentctl.stop.ground import around, ground_of, look_past_a_wrapper
 from agentctl.stop.of_launch import goes_on_elsewhere, is_on, meant_by, processes_of, sessions_of, who_else
 from agentctl.stop.own_command import run_command
@@ -45,7 +46,8 @@ from agentctl.stop.plan import (
     targets_of_launch,
 )
 from agentctl.stop.screens import said_of_screens, screens_of
-from agentctl.stop.terminate import Ending
+from agentctl.stop.terminate import Ending, as_they_are
+from agentctl.stop.writers import narrowed, refuse_if_only_files_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Options(Value):
     force: bool = False
     tree: bool = False  # also the sessions that run inside of it, and what its launch left behind
     screen: bool = False  # of a session that stays open in a daemon: end the screen that shows it
+    pid: int | None = None  # of several processes on a session: end only this one
 
 
 class Outcome(Value):
@@ -146,6 +149,7 @@ class Stop:
             return self.launch(launch)
         look = examine(text, self._env)
         session = look.answer.sessions[0]
+        refuse_if_short_for_another(text, look)
         return self.session((session.agent, session.id), look=look)
 
     # A launch
@@ -188,6 +192,7 @@ class Stop:
         outcome = self._by_signals(targets, dict.fromkeys(targets.keys, Way().signals), launch, world)
         outcome = outcome._replace(agent=launch.agent, launch_id=launch.id)
         again = settled_look(Scope(), self._env)
+        outcome = outcome._replace(left=(*outcome.left, *orphans_of(launch, again.world)))
         own = processes_of(this.launch, again.world)
         if held := [one for one in again.answer.sessions if one.launch_id == launch.id and is_on(one, own)]:
             said = f"pid {held[0].pid} is on session {held[0].id} now: agentctl stop {held[0].id}"
@@ -219,11 +224,14 @@ class Stop:
         only = meant_by(of, session, world)
         if (others := who_else(session, of, only)) is not None:
             return [outcome_of(session, OVER, said=others)]
+        only = narrowed(self._options.pid, session, only, world)
         force = self._options.force or (bool(keys) and keys & only <= meant)
+        refuse_if_only_files_name(session, () if force else only, world)
         ground = ground_of(world, (*keys, *keys_of(session, WRAPPER)))
         targets = targets_of(session, world, ground, force=force, only=only)
         if targets.over:
-            return [outcome_of(session, OVER, said=session.reason)]
+            behind = end_behind(session, of, world, self._launch_without_session) if self._options.tree else []
+            return [outcome_of(session, OVER, said=session.reason), *behind]
         if targets.supervised:
             return [self._bring_to_rest(session, world)]
         ways = {key: self._way(session, key, world) for key in targets.keys}
@@ -239,6 +247,7 @@ class Stop:
         outcome = self._by_ways(targets, ways, command, launch_of(session, world), world)
         outcome = outcome._replace(id=session.id, agent=session.agent, launch_id=session.launch_id)
         outcome = self._prove(outcome, name, keys - frozenset(targets.keys))
+        outcome = outcome._replace(left=as_they_are(outcome.left))  # also what has ended since
         return [outcome, *self._inner(outcome)]
 
     def _examine(self, name: Name, look: Look | None) -> tuple[Session, World]:

@@ -9,6 +9,7 @@ import time
 from agentctl.errors import AgentctlError, Refused
 from agentctl.kernel.handles import Handle, has_ended, wait_for
 from agentctl.model import Value
+from agentctl.stop import pipes
 from agentctl.stop.plan import HOST, UNCLEAR, Left, collect, collect_adopted, holds_nobody_else, hosts_of
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ KILL_PATIENCE = 5.0  # for the kernel to end what was killed
 LOOKS, PAUSE = 5, 0.03  # at a process in the middle of exec, which lasts for milliseconds
 HANG_UP = 1.0  # for a process to end whose terminal is gone
 ITSELF = "itself"
+OVER = "; it has ended meanwhile"
 
 
 class Ended(Value):
@@ -105,6 +107,8 @@ class Ending:
         for _ in range(LOOKS):
             ground = self._around(roots)
             tree = look(ground)
+            if not self._tree:  # else the sessions below end, too
+                tree = pipes.spare(tree, ground, self._mine)
             if not any(one.why == UNCLEAR for one in tree.left):
                 break
             time.sleep(PAUSE)
@@ -240,11 +244,16 @@ class Ending:
             and time.monotonic() < deadline
         ):
             time.sleep(PAUSE)
-        return tuple(
-            one._replace(what=f"{one.what}; it has ended meanwhile") if has_ended(one.key) else one
-            for one in self.left.values()
-        )
+        return as_they_are(self.left.values())
 
     def living(self) -> tuple[Living, ...]:
         parts = [one for one in self._parts.values() if one.alive]
         return tuple(Living(one.handle.key.pid, one.handle.comm, one.part, one.why) for one in parts)
+
+
+def as_they_are(left: Iterable[Left]) -> tuple[Left, ...]:
+    """Return what was left alone, each with whether it has ended by now."""
+    return tuple(
+        one._replace(what=f"{one.what}{OVER}") if has_ended(one.key) and not one.what.endswith(OVER) else one
+        for one in left
+    )

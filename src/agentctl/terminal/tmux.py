@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from agentctl.errors import AgentctlError, MissingProgram
+from agentctl.errors import AgentctlError, MissingProgram, shown_command
 from agentctl.launches.records import MARKER
 from agentctl.model import Problem, Value
 from agentctl.terminal import server
@@ -233,7 +233,8 @@ def open_session(name: str, window: str, cwd: str, argv: Sequence[str], env: Map
     found = parse(rest, socket)
     if not found:
         raise Failed(
-            f"it opened {name} but does not say in which pane: {said.strip()!r}; close it: tmux kill-session -t {name}"
+            f"it opened {name} but does not say in which pane: {said.strip()!r}; "
+            f"close it: {shown_command(PROGRAM, 'kill-session', '-t', f'={name}')}"
         )
     return found[0]
 
@@ -245,6 +246,9 @@ def prove_own(env: Mapping[str, str]) -> None:
     try:
         why = server.why_not_ours(path)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        folder = os.path.dirname(path)
+        if socket_in(env.get("TMUX")) is not None and not os.path.isdir(folder):
+            raise Failed(f"TMUX names a server in {folder}, which is not there; unset TMUX, and try again") from None
         return  # nobody listens: tmux starts a server
     except OSError as error:
         why = error.strerror or str(error)

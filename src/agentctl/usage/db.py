@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAME = "usage.db"
 # agentctl believes an index only if the code that wrote it counts as this code does. Raise the number whenever that
 # code changes what it counts; a test compares it with the code.
-VERSION = 9
+VERSION = 13
 BUSY = 0.05  # seconds to wait for another process that writes
 CACHE = 16 * 1024  # KiB of memory
 # The exceptions for a database that is torn, full of nonsense, or cannot grow.

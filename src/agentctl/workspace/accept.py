@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from agentctl.launches.groups import Slot
     from agentctl.model import Session
     from agentctl.workspace.merging import Change, State
 
@@ -73,10 +74,12 @@ class Prepared(Value):
 
 def plan(group: str, slot: str, cwd: str, message: str | None, env: Mapping[str, str], *, force: bool = False) -> Plan:
     """Return what would be done. Raises NotFound, UsageError and Refused."""
-    place = compare.place_of(group, slot, env)
+    if message is not None and not message.strip():
+        raise UsageError("-m has no text, and git makes no commit without a message; give -m TEXT")
+    place = compare.place_of(group, slot, env, cwd)
     if place.branch is None:
         raise Refused(f"{slot}: its worktree is on no branch; see {place.worktree}")
-    at_rest = None if force else require_rest(group, slot, env)
+    at_rest = None if force else require_rest(compare.find_slot(group, slot, env, cwd), env)
     if place.worktree is not None and not force:
         require_nobody(place.worktree, env, except_for=at_rest)
     common, top, into = where_we_are(cwd, env)
@@ -102,14 +105,13 @@ def plan(group: str, slot: str, cwd: str, message: str | None, env: Mapping[str,
     )
 
 
-def require_rest(group: str, slot: str, env: Mapping[str, str]) -> str | None:
+def require_rest(slot: Slot, env: Mapping[str, str]) -> str | None:
     """Return the session of this slot, which has ended or rests; None if none is known. Raises Refused while its agent
     works, or may work."""
-    launch = compare.launch_of_slot(group, slot, env)
-    _, sessions = compare.look_at([launch], env)
-    session = sessions.get(launch.id)
+    _, sessions = compare.look_at([slot.launch], env)
+    session = sessions.get(slot.launch.id)
     if session is not None and (why := why_not_yet(session)) is not None:
-        raise Refused(f"{slot}: {why}; wait for it (agentctl wait {session.id}), or use --force")
+        raise Refused(f"{slot.name}: {why}; wait for it (agentctl wait {session.id}), or use --force")
     return session.id if session is not None else None
 
 
@@ -161,7 +163,7 @@ def accept(
 ) -> tuple[Plan, str | None]:
     """Do it. Return what was to be done, and the commit that the branch here is at then; None if there was nothing to
     do. Raises Refused, UsageError, NotFound, GitFailed and Interrupted."""
-    place = compare.place_of(group, slot, env)
+    place = compare.place_of(group, slot, env, cwd)
     _, top, _ = where_we_are(cwd, env)
     with ExitStack() as gates:
         # In one order, whoever asks: two that go opposite ways do not wait for each other.
@@ -192,6 +194,9 @@ def prepare(plan: Plan, env: Mapping[str, str], *, force: bool = False) -> Prepa
     own = git.answer(plan.top, "rev-parse", "--path-format=absolute", "--git-dir", env=env)
     if (what := unsaved.operation(own)) is not None:
         raise Refused(f"{plan.top} is in the middle of {what}; finish that first")
+    merging.refuse_locked(plan.top, plan.into, env)
+    if plan.worktree is not None and plan.changes:
+        merging.refuse_locked(plan.worktree, plan.branch, env)
     ours, theirs = (merging.head_of(plan.top, branch, env) for branch in (plan.into, plan.branch))
     committed = theirs
     if plan.changes and plan.worktree is not None and plan.message is not None:

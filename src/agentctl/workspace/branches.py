@@ -9,6 +9,7 @@ import os
 from types import MappingProxyType
 
 from agentctl.errors import AgentctlError, Refused
+from agentctl.launches import groups
 from agentctl.model import Value
 from agentctl.workspace import clean, commits, git, worktree
 from agentctl.workspace.commits import HEADS
@@ -33,11 +34,15 @@ class Leftover(Value):
 
 
 def leftovers(word: str, cwd: str, launched: Sequence[Launch], env: Mapping[str, str]) -> list[Leftover]:
-    """Return the branches of a group, or the one branch, that no worktree has checked out. Raises GitFailed."""
-    members = [one.repository for one in launched if one.group == word and one.worktree and one.repository]
-    commons = dict.fromkeys(one for one in (clean.git_folder_of(cwd, env), *members) if one is not None)
+    """Return the branches of a group, or the one branch, that no worktree has checked out: those here, if there are
+    any. Raises GitFailed and SeveralGroups."""
+    home = clean.git_folder_of(cwd, env)
     made_for = {os.path.realpath(one.worktree): one.branch for one in launched if one.worktree and one.branch}
-    return [one for common in commons for one in in_repository(common, word, env, made_for)]
+    if home is not None and (found := in_repository(home, word, env, made_for)):
+        return found
+    members = [one for one in launched if one.group == word and one.worktree and one.repository]
+    commons = dict.fromkeys(map(groups.repository_of, groups.meant(word, members, cwd)))
+    return [one for common in commons if common for one in in_repository(common, word, env, made_for)]
 
 
 def in_repository(

@@ -11,13 +11,13 @@ import os
 from contextlib import suppress
 from types import MappingProxyType
 
-from agentctl.errors import AgentctlError, NotFound, Refused
+from agentctl.errors import AgentctlError, NotFound, Refused, shown_command
 from agentctl.files.bounded import real_path
 from agentctl.kernel import open_files, places
-from agentctl.launches import hooks, records
+from agentctl.launches import groups, hooks, records
 from agentctl.model import ALIVE, UNKNOWN, Value
 from agentctl.query import remembered
-from agentctl.workspace import git, inspect, locks, occupancy, presence, worktree
+from agentctl.workspace import git, inspect, locks, marks, occupancy, presence, worktree
 from agentctl.workspace.commits import HEADS
 from agentctl.workspace.unsaved import named
 
@@ -121,7 +121,7 @@ def held_by(holders: Iterable[Holder], folder: Folder, where: Where) -> Iterator
         theirs = where.of(holder)
         by_path = folder.place is None or not holder.pids  # of a folder that is away, only the path is known
         if any(map(folder.holds, theirs)) or (by_path and folder.holds_path(holder.directory)):
-            what = f"agentctl stop {holder.who}" if not holder.who.startswith("pid ") else "end it"
+            what = shown_command("agentctl", "stop", holder.who) if not holder.who.startswith("pid ") else "end it"
             hint = f"stop it first: {what}" if holder.sure else "look where it was started, or --force"
             yield Objection(f"{holder.agent} {holder.who} {holder.why}", hint, firm=holder.sure)
         elif where.lost(holder, theirs):
@@ -144,13 +144,17 @@ def doubts_about(look: Look, folder: Folder) -> Iterator[Objection]:
 
 def with_open_hooks(folder: Folder, launched: Iterable[Launch], processes: Processes) -> Iterator[Objection]:
     """Yield an objection for each launch in this folder that is not over: its agent has ended, and its runner lives and
-    has not run the hook yet."""
+    has not run the hook yet. The hook that runs this command does not object to itself."""
+    ours = set(processes.ancestors(os.getpid()))
     for launch in launched:
         if hooks.ON_COMPLETE not in (name for name, _ in launch.hooks) or not folder.holds_path(launch.cwd):
             continue
         if processes.alive(processes.own(launch.runner)) is None or processes.alive(processes.own(launch.child)):
             continue
-        if all(ran.name != hooks.ON_COMPLETE for ran in hooks.results(os.path.dirname(launch.path or ""))):
+        own = os.path.dirname(launch.path or "")
+        if hooks.completed(own) and processes.own(launch.runner) in ours:
+            continue  # it has begun, and it is this hook that asks
+        if all(ran.name != hooks.ON_COMPLETE for ran in hooks.results(own)):
             yield Objection(
                 f"launch {launch.id} has not run its {hooks.ON_COMPLETE} yet", "try again, or --force", False
             )
@@ -198,7 +202,9 @@ def locked_by(
         if above or any(map(folder.holds, theirs)) or inside(lock.directory, folder.path):
             reason = f": {lock.reason}" if lock.reason else ""
             at = f" in {lock.directory}, above it" if above else ""
-            found.append(Objection(f"locked by {lock.by}{at}{reason}", f"agentctl unlock {lock.directory}"))
+            found.append(
+                Objection(f"locked by {lock.by}{at}{reason}", shown_command("agentctl", "unlock", lock.directory))
+            )
     for problem in unread:  # whichever it is of: it may be the lock of a directory inside
         mine = problem.path == locks.lock_path(env, folder.path)
         way = locks.way_out(problem, folder.path if mine else None)
@@ -218,7 +224,7 @@ def objections(tree: Tree, present: Sequence[Objection], cwd: str, *, delete_bra
         found.append(Objection("you are in it", "cd somewhere else first"))
     if tree.locked is not None:
         reason = f": {tree.locked}" if tree.locked else ""
-        found.append(Objection(f"git has it locked{reason}", f"git worktree unlock {tree.path}"))
+        found.append(Objection(f"git has it locked{reason}", shown_command("git", "worktree", "unlock", tree.path)))
     if tree.link:
         found.append(Objection("a link to a folder elsewhere", "move it back, or `git worktree repair` it"))
     if tree.mounts:
@@ -272,9 +278,11 @@ def lost_commits(tree: Tree, head: str) -> Iterator[tuple[str, str]]:
 
 
 def is_over(tree: Tree, launched: Sequence[Launch]) -> bool:
-    """For --merged: made for a launch, by its record, and nothing of it is only here. People's own worktrees are for
-    people, whatever their branches are called."""
-    return launch_of(tree, launched) is not None and not tree.main and tree.own == 0
+    """For --merged: made for a launch, by its record or by our mark in git's folder of it, and nothing of it is only
+    here. People's own worktrees are for people, whatever their branches are called."""
+    if tree.main or tree.own != 0:
+        return False
+    return launch_of(tree, launched) is not None or marks.is_ours(tree.common, tree.path, tree.branch)
 
 
 def launch_of(tree: Tree, launched: Sequence[Launch]) -> Launch | None:
@@ -288,14 +296,15 @@ def launch_of(tree: Tree, launched: Sequence[Launch]) -> Launch | None:
 
 
 def find(word: str, cwd: str, launched: Sequence[Launch], env: Mapping[str, str]) -> list[Found]:
-    """Return the worktrees that a person means by a path, a branch or a group. Raises NotFound and Refused."""
+    """Return the worktrees that a person means by a path, a branch or a group: that of this repository, if it has one
+    of this name. Raises NotFound and Refused."""
     home = git_folder_of(cwd, env)
     path = os.path.realpath(os.path.join(cwd, word))  # the kernel's meaning of `..` behind a link
-    members = [one for one in launched if one.group == word and one.worktree and one.repository]
     by_path = trees_at(path, home, env)
     branches = branches_of(home, env)
     by_branch = [place for branch, place in branches if branch == word]
     by_group = [place for branch, place in branches if branch.startswith(f"{TRIES}{word}/")]
+    members = members_of(word, launched, cwd, home if by_path or by_branch or by_group else None)
     for launch in members:
         by_group += given_to(launch, env)
     meanings = [trees for trees in map(unique, (by_path, by_branch, by_group)) if trees]
@@ -305,6 +314,15 @@ def find(word: str, cwd: str, launched: Sequence[Launch], env: Mapping[str, str]
         several = ", ".join(dict.fromkeys(path for trees in meanings for _, path in trees))
         raise NotFound(f"{word!r} may be any of {several}; say which by its path")
     return meanings[0]
+
+
+def members_of(word: str, launched: Sequence[Launch], cwd: str, home: str | None) -> list[Launch]:
+    """Return the launches of a group that were given worktrees. `home`: only those of this repository, which has
+    something of that name. Raises SeveralGroups."""
+    mine = [one for one in launched if one.group == word and one.worktree and one.repository]
+    if home is None:
+        return groups.meant(word, mine, cwd)
+    return [one for one in mine if groups.repository_of(one) == home]
 
 
 def not_found(word: str, path: str, *, has_members: bool) -> AgentctlError:

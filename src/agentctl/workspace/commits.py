@@ -11,6 +11,7 @@ import os
 
 from agentctl.model import Value
 from agentctl.workspace import git
+from agentctl.workspace.special_files import content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,8 +144,7 @@ def reflog_of(git_folder: str) -> str:
     if os.path.lexists(os.path.join(git_folder, "reftable")):
         raise git.GitFailed(f"{git_folder}: its reflog is in a reftable, which agentctl cannot read")
     try:
-        with open(os.path.join(git_folder, "logs", "HEAD"), "rb") as file:
-            return os.fsdecode(file.read())
+        return os.fsdecode(content(os.path.join(git_folder, "logs", "HEAD")))
     except FileNotFoundError:
         return ""  # it keeps none: then nothing is only there
 

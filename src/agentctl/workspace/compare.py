@@ -9,7 +9,7 @@ import time
 
 from agentctl.errors import NotFound
 from agentctl.kernel.stall_guard import Errand, in_parallel
-from agentctl.launches import records
+from agentctl.launches import groups, records
 from agentctl.model import ALIVE, GONE, UNKNOWN, Value
 from agentctl.query import attribution
 from agentctl.query.resolve import launches_of
@@ -33,10 +33,11 @@ NO_SESSION = "no session"
 
 
 class Slot(Value):
-    """One launch of the group. None in a field: it is not known."""
+    """One slot of the group. None in a field: it is not known."""
 
     name: str
-    launch: Launch
+    launch: Launch  # the newest
+    given: Launch  # the one that says where its work is
     session: Session | None
     status: str
     inferred: bool
@@ -56,19 +57,21 @@ class Comparison(Value):
 
 def compare(group: str, env: Mapping[str, str], progress: Progress | None = None) -> Comparison:
     """Return the slots of a group. Raises NotFound."""
-    mine = members(group, env)
-    look, sessions = look_at(mine, env)
-    rows = without_repetitions([(launch, sessions.get(launch.id)) for launch in mine])
+    mine = groups.slots(members(group, env))
+    look, sessions = look_at([one.launch for one in mine], env)
+    rows = without_repetitions([(one, sessions.get(one.launch.id)) for one in mine])
     messages = last_messages([session for _, session in rows if session is not None])
     now = time.time()
 
-    def slot_of(row: tuple[Launch, Session | None]) -> Slot:
-        launch, session = row
-        place, difference, said = work_of(launch, env)
+    def slot_of(row: tuple[groups.Slot, Session | None]) -> Slot:
+        slot, session = row
+        launch = slot.launch
+        place, difference, said = work_of(slot.given, env)
         status, inferred, reason = status_of(launch, session, look, env)
         return Slot(
-            name=name_of(launch),
+            name=slot.name,
             launch=launch,
+            given=slot.given,
             session=session,
             status=status,
             inferred=inferred,
@@ -84,47 +87,41 @@ def compare(group: str, env: Mapping[str, str], progress: Progress | None = None
     return Comparison(group, tuple(sorted(slots, key=lambda one: (one.name, one.launch.id))), look.answer.problems)
 
 
-def members(group: str, env: Mapping[str, str]) -> list[Launch]:
+def members(group: str, env: Mapping[str, str], here: str | None = None) -> list[Launch]:
     """Return the launches of a group, oldest first. Raises NotFound and TruthUnavailable."""
-    return launches_of(group, *records.read_all(env))
+    return launches_of(group, *records.read_all(env), here)
 
 
-def launch_of_slot(group: str, slot: str, env: Mapping[str, str]) -> Launch:
-    """Return the launch of one slot, the newest if there are several: of those with a worktree, if there are any. One
-    that resumed its session made none. Raises NotFound."""
-    mine = members(group, env)
-    named = [launch for launch in mine if slot in (launch.slot, launch.id)]
-    if not named:
-        raise NotFound(f"no slot {slot!r} in group {group}; it has {', '.join(sorted({*map(name_of, mine)}))}")
-    return [*(one for one in named if one.worktree is None), *(one for one in named if one.worktree is not None)][-1]
+def find_slot(group: str, slot: str, env: Mapping[str, str], here: str | None = None) -> groups.Slot:
+    """Return one slot. `here`: the directory in which it is asked for. Raises NotFound."""
+    mine = members(group, env, here)
+    if (found := groups.slot_named(slot, mine)) is None:
+        known = ", ".join(sorted({*map(groups.name_of, mine)}))
+        raise NotFound(f"no slot {slot!r} in group {group}; it has {known}")
+    return found
 
 
-def place_of(group: str, slot: str, env: Mapping[str, str]) -> Place:
+def place_of(group: str, slot: str, env: Mapping[str, str], here: str | None = None) -> Place:
     """Return where the work of one slot is. Raises NotFound."""
-    place, why = find_place(launch_of_slot(group, slot, env), env)
+    place, why = find_place(find_slot(group, slot, env, here).given, env)
     if place is None:
         raise NotFound(f"{slot}: {why}")
     return place
 
 
-def name_of(launch: Launch) -> str:
-    return launch.slot or launch.id
-
-
 def without_repetitions(
-    rows: Sequence[tuple[Launch, Session | None]],
-) -> list[tuple[Launch, Session | None]]:
-    """Return one launch per slot. If a slot was launched again, the newer launch counts. If its session was resumed,
-    the launch that began it counts."""
-    kept: dict[str, tuple[Launch, Session | None]] = {}
+    rows: Sequence[tuple[groups.Slot, Session | None]],
+) -> list[tuple[groups.Slot, Session | None]]:
+    """Return the slots, without launches that have no slot and went on with the session of another one."""
+    kept: list[tuple[groups.Slot, Session | None]] = []
     begun: set[tuple[str, str]] = set()
-    for launch, session in rows:
-        if launch.slot is None and session is not None and (session.agent, session.id) in begun:
+    for slot, session in rows:
+        if slot.launch.slot is None and session is not None and (session.agent, session.id) in begun:
             continue
         if session is not None:
             begun.add((session.agent, session.id))
-        kept[name_of(launch)] = launch, session
-    return list(kept.values())
+        kept.append((slot, session))
+    return kept
 
 
 # Its session

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from agentctl.errors import AgentctlError
 from agentctl.model import Value
 from agentctl.workspace import commits, git, scratch_index, unsaved
+from agentctl.workspace.special_files import refuse_special_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def against_base(place: Place, env: Mapping[str, str]) -> Iterator[tuple[str, tu
     if place.worktree is None:
         yield place.common, (git.HERE, "diff"), {}
         return
-    unsaved.refuse_special_files(place.worktree)
+    refuse_special_files(place.worktree)
     with index_with_untracked(place, place.worktree, env) as index:
         yield place.worktree, (*scratch_index.ON_ITS_OWN, "diff"), {"GIT_INDEX_FILE": index}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from agentctl.errors import AgentctlError
+from agentctl.errors import AgentctlError, TruthUnavailable, shown_command
 from agentctl.kernel import commands
 
 TYPE_CHECKING = False
@@ -67,6 +67,12 @@ class GitFailed(AgentctlError):
     """Git failed; the message says what git printed."""
 
 
+class GitSilent(GitFailed):
+    """Git gave no answer in time, or would give none."""
+
+    exit_code = TruthUnavailable.exit_code
+
+
 def environment(env: Mapping[str, str]) -> dict[str, str]:
     return {**of_its_directory(env), **OURS}
 
@@ -104,7 +110,9 @@ def run_to_its_end(ran: commands.Ran, cwd: str, words: Sequence[str]) -> command
     if ran.outcome in (commands.NOT_FOUND, commands.NOT_RUNNABLE):
         raise GitFailed(f"{ran.problem}; install git (https://git-scm.com)")
     if ran.outcome != commands.DONE:
-        raise GitFailed(f"{cwd}: {ran.problem}; try `git {' '.join(words)}` there yourself")
+        raise (GitSilent if ran.outcome == commands.TIMED_OUT else GitFailed)(
+            f"{cwd}: {ran.problem}; try `{shown_command('git', *words)}` there yourself"
+        )
     return ran
 
 

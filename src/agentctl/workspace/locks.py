@@ -14,7 +14,7 @@ import os
 import time
 
 from agentctl.durations import local, utc
-from agentctl.errors import NotFound, Refused, UsageError, remedy
+from agentctl.errors import NotFound, Refused, UsageError, remedy, shown_command
 from agentctl.files import bounded
 from agentctl.files.bounded import moment, text_or_none
 from agentctl.files.private import make_private, not_ours, sync_folder
@@ -119,7 +119,7 @@ def refuse_if_held(path: str, directory: str, now: float) -> None:
     if isinstance(held, Problem):
         raise Refused(f"{path}: {held.problem}; {way_out(held, directory)}")
     if held is not None and not held.expired(now):
-        raise Refused(f"{directory}: {held_by(held)}; `agentctl unlock {directory}` frees it")
+        raise Refused(f"{directory}: {held_by(held)}; `{shown_command('agentctl', 'unlock', directory)}` frees it")
 
 
 def write(path: str, facts: dict[str, Any]) -> None:
@@ -200,7 +200,8 @@ def lock_paths(env: Mapping[str, str], directory: str) -> list[str]:
 def way_out(problem: Problem, directory: str | None = None) -> str:
     """Return what a person can do about a lock that could not be read."""
     if (problem.path or "").endswith(SUFFIX):
-        return f"it may be a lock: `agentctl unlock --force {directory or problem.path}` removes it"
+        command = shown_command("agentctl", "unlock", "--force", directory or problem.path or "")
+        return f"it may be a lock: `{command}` removes it"
     return "there may be locks in it: make it a folder that you can read, and that others cannot write to"
 
 

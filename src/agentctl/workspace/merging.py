@@ -8,6 +8,7 @@ changed: that is compared, too.
 from __future__ import annotations
 
 import os
+import time
 
 from agentctl.errors import Refused
 from agentctl.model import Value
@@ -20,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+LOCK_PATIENCE, GLANCE = 1.0, 0.05  # seconds: editors ask git all the time
 CONFLICTS = 1  # git's exit code for them
 USAGE = 129
 # As if nothing was set. Drivers that .gitattributes names for single files are the repository's own.
@@ -124,6 +126,21 @@ def refuse_overwriting(top: str, changes: Sequence[Change], env: Mapping[str, st
         raise Refused(f"{top}: git was told not to look at {named(flagged)}; undo that ({way}), and try again")
 
 
+def refuse_locked(worktree: str, branch: str, env: Mapping[str, str]) -> None:
+    """Raise Refused if git could not write the index of a worktree or move its branch: another git has a lock, or was
+    killed while it had one."""
+    names = ("index.lock", "HEAD.lock", f"{HEADS}{branch}.lock")
+    words = (word for name in names for word in ("--git-path", name))
+    said = git.answer(worktree, "rev-parse", "--path-format=absolute", *words, env=env)
+    deadline = time.monotonic() + LOCK_PATIENCE
+    for path in said.splitlines():
+        while os.path.lexists(path):
+            if time.monotonic() >= deadline:
+                why = "a git command works there, or was killed there"
+                raise Refused(f"{path} is there: {why}; if none works there, remove that file, and try again")
+            time.sleep(GLANCE)
+
+
 def occupied_in(top: str, changes: Sequence[Change]) -> list[str]:
     paths = {one.path for one in changes}
     return sorted({place for one in changes if one.was == NOTHING for place in taken(top, one.path, paths)})
@@ -198,13 +215,27 @@ def state_of(worktree: str, env: Mapping[str, str]) -> State:
 def move_branch(worktree: str, commit: str, old: str, why: str, env: Mapping[str, str]) -> None:
     """Let the branch of a worktree go on to a commit of all its files, and note that in its index."""
     git.answer(worktree, "update-ref", "-m", why, "HEAD", commit, old, env=env)
-    done(worktree, *NO_HOOKS, "read-tree", "--reset", commit, env=env)
-    git.run(worktree, *NO_HOOKS, "update-index", "-q", "--refresh", env=env, patience=git.CHECKOUT_PATIENCE)
+    try:
+        done(worktree, *NO_HOOKS, "read-tree", "--reset", commit, env=env)
+    except git.GitFailed:
+        git.answer(worktree, "update-ref", "-m", why, "HEAD", old, commit, env=env)
+        raise
+    refresh(worktree, env)
+
+
+def refresh(worktree: str, env: Mapping[str, str]) -> None:
+    """Let the index note which files are as git has them. A file that was only touched is not in git's way then. Raises
+    GitFailed if the index cannot be written."""
+    words = (*NO_HOOKS, "update-index", "-q", "--refresh")
+    ran = git.run(worktree, *words, env=env, patience=git.CHECKOUT_PATIENCE)
+    if ran.code not in (0, CONFLICTS):
+        raise git.GitFailed(f"{worktree}: git could not do it: {git.why(ran)}")
 
 
 def bring(top: str, old: str, new: str, why: str, changes: Sequence[Change], env: Mapping[str, str]) -> None:
     """Bring a commit into a worktree and its branch, or take all of it back. Raises GitFailed."""
     words = (*NO_HOOKS, "read-tree", "-m", "-u", "--no-recurse-submodules")
+    refresh(top, env)
     refuse_occupied(top, changes)  # again: git would overwrite what it is told to ignore
     try:
         done(top, *words, old, new, env=env)

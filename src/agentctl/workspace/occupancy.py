@@ -11,14 +11,16 @@ agent works, that counts as this one.
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from agentctl.kernel import places
 from agentctl.kernel.places import ABOVE, BELOW, SAME, Place
+from agentctl.kernel.procfs import mounts_of
 from agentctl.model import AGENT, ALIVE, DAEMON, UNKNOWN, WAITING, WORKING, Value
-from agentctl.query.roots import mount_namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from agentctl.kernel.processes import Processes
     from agentctl.model import Answer, Claim, Launch, ProcessKey, Session, Unattached
@@ -75,26 +77,35 @@ class Holder(Value):
 class Where:
     """Finds the directories of holders and locks, by what they are."""
 
-    def __init__(self, processes: Processes | None = None, claims: Iterable[Claim] = ()) -> None:
+    def __init__(
+        self,
+        processes: Processes | None = None,
+        claims: Iterable[Claim] = (),
+        lately: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """`lately`: of live sessions, by agent and id, the directories that their records name."""
         self._processes = processes
+        self._lately = lately
         self._daemons = {claim.key.pid for claim in claims if claim.role == DAEMON}  # they work in any directory
-        self._ours = mount_namespace("self")
+        self._ours = mounts_of("self")
 
     def of(self, holder: Holder) -> list[Place]:
-        """Return the directories that a holder works in: those of its processes, and the recorded one, which may have
+        """Return the directories that a holder works in: those of its processes, and the recorded ones, which may have
         been renamed since. Empty if none of them is there; a place without an identity cannot be told."""
         found: list[Place | None] = []
         elsewhere = False
         for pid in holder.pids:
-            theirs = mount_namespace(pid)
+            theirs = mounts_of(pid)
             if theirs is not None and theirs != self._ours:
                 elsewhere = True
                 found.append(self._seen_by(pid, holder.directory))
             process = self._processes.get(pid) if self._processes is not None and pid not in self._daemons else None
             if process is not None and self._processes is not None:
                 found.append(self._processes.place(process))
-        if holder.directory is not None and not elsewhere:  # else that path is one of its own mounts
-            found.append(self.named(holder.directory))
+        if not elsewhere:  # else those paths are of its own mounts
+            lately = self._lately.get((holder.agent, holder.who), ())
+            recorded = (*(() if holder.directory is None else (holder.directory,)), *lately)
+            found += map(self.named, dict.fromkeys(recorded))
         return [place for place in found if place is not None]
 
     def lost(self, holder: Holder, theirs: Collection[Place]) -> bool:

@@ -6,13 +6,13 @@ import os
 
 from agentctl.errors import Refused
 from agentctl.kernel import places
-from agentctl.model import Value
+from agentctl.model import ALIVE, Value
 from agentctl.query.sessions import Scope, settled_look
 from agentctl.workspace import occupancy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from agentctl.model import Launch
     from agentctl.query.sessions import Look
@@ -42,4 +42,15 @@ def look_around(env: Mapping[str, str]) -> Presence:
     look = settled_look(Scope(children=True), env)  # a sub-agent may work in a worktree of its own
     table = look.world.processes
     launches = occupancy.launches_that_live([ours.launch for ours in look.world.launches], table)
-    return Presence(look, tuple(launches), occupancy.Where(table, look.world.claims))
+    return Presence(look, tuple(launches), occupancy.Where(table, look.world.claims, lately(look)))
+
+
+def lately(look: Look) -> dict[tuple[str, str], Sequence[str]]:
+    """Return the directories that the records of each live session name. A process may stay in the directory in which
+    it was started, and work in another one."""
+    stores = {reading.name: reading.store for reading in look.readings if reading.usable}
+    return {
+        (one.agent, one.id): stores[one.agent, one.store].directories(one.id)
+        for one in look.answer.sessions
+        if one.process == ALIVE and one.store is not None and (one.agent, one.store) in stores
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from agentctl.workspace import git, scratch_index
+from agentctl.workspace.special_files import refuse_special_files, special_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +31,9 @@ OPERATIONS = {
 HARMLESS = frozenset(
     """HEAD commondir gitdir index locked logs modules refs config.worktree info ORIG_HEAD FETCH_HEAD COMMIT_EDITMSG
     MERGE_MSG SQUASH_MSG TAG_EDITMSG NOTES_EDITMSG EDIT_DESCRIPTION MERGE_MODE MERGE_RR AUTO_MERGE REBASE_HEAD
-    BISECT_ANCESTORS_OK reftable""".split()
+    BISECT_ANCESTORS_OK reftable agentctl-launch""".split()
 )
 SHARED_INDEX = "sharedindex."
-RULES = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 
 
 def changed_files(path: str, env: Mapping[str, str]) -> list[str] | None:
@@ -62,29 +62,6 @@ def ignored_files(path: str, env: Mapping[str, str]) -> list[str]:
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     said = git.answer(path, git.THIS_TREE, *words, env=env, patience=git.CHECKOUT_PATIENCE)
     return [entry for entry in said.split("\0") if entry]
-
-
-def special_files(path: str) -> list[str]:
-    """Return the files that git would read for its rules and wait for, perhaps for ever: a FIFO, a device."""
-    found = []
-    front = [path]
-    while front:
-        folder = front.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        front += [entry.path] if entry.name != ".git" else []
-                    elif entry.name in RULES and not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                        found.append(os.path.relpath(entry.path, path))
-        except OSError:
-            continue  # git does not come there either, or says so
-    return sorted(found)
-
-
-def refuse_special_files(path: str) -> None:
-    if special := special_files(path):
-        raise git.GitFailed(f"{path}: {named(special)} is no file, and git would wait for it; remove it, and try again")
 
 
 # Repositories inside

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 
 from agentctl.errors import Refused, UsageError
@@ -16,17 +17,22 @@ from agentctl.kernel.flock import FolderLock
 from agentctl.model import Value
 from agentctl.workspace import contents, git, submodules, unsaved
 from agentctl.workspace.commits import HEADS
+from agentctl.workspace.special_files import SMALL, content, refuse_special_in
 from agentctl.workspace.unsaved import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from agentctl.kernel.commands import Ran
+
 NAME = re.compile(r"[\w][\w.\-]*")
 NAME_LENGTH = 100
 PATIENCE = 60.0  # for those who make or remove worktrees of the same repository
 MOST_BRANCHES = 1000  # of one name
 USAGE = 129  # git does not know an option
+HOOK = "post-checkout"
+LITTLE_ROOM = 16 * 1024 * 1024  # bytes: what git could not write may be as large
 UNFINISHED = "initializing"  # git's own lock on a worktree that it is about to make
 
 
@@ -164,7 +170,7 @@ def plan(
         raise UsageError(f"there is a branch {wanted} already, so --base-branch would have no effect; leave it out")
     base = existing or start_of(cwd, repository, base_branch, env)
     if not existing:
-        check_room(cwd, wanted, env)
+        check_room(cwd, wanted, env, chosen=new_branch)
     else:
         check_free(cwd, wanted, env)
     path = f"{repository.beside}-{name}"
@@ -209,12 +215,15 @@ def start_of(cwd: str, repository: Repository, base_branch: str | None, env: Map
     raise UsageError(f"--base-branch {base_branch}: there is no such branch or commit here; perhaps after `git fetch`")
 
 
-def check_room(cwd: str, branch: str, env: Mapping[str, str]) -> None:
-    """Raise Refused if another branch takes the place of this one: `a` and `a/b` cannot both exist."""
+def check_room(cwd: str, branch: str, env: Mapping[str, str], *, chosen: bool = False) -> None:
+    """Raise Refused if another branch takes the place of this one: `a` and `a/b` cannot both exist. `chosen`: agentctl
+    chose how it begins, so another name of the person's would begin so, too."""
     parts = branch.split("/")
     for above in ("/".join(parts[:count]) for count in range(1, len(parts))):
         if git.question(cwd, "rev-parse", "--verify", "--quiet", HEADS + above, env=env):
-            raise Refused(f"there is a branch {above}, so none can be called {branch}; rename it, or give another name")
+            other = "" if chosen and "/" not in above else ", or give another name"
+            rename = f"rename it (git branch -m {shlex.quote(above)} NAME)"
+            raise Refused(f"there is a branch {above}, so none can be called {branch}; {rename}{other}")
     below = git.question(cwd, "for-each-ref", "--count=1", "--format=%(refname:short)", f"{HEADS}{branch}/", env=env)
     if below:
         raise Refused(f"there is a branch {below}, so none can be called {branch}; give another name")
@@ -272,8 +281,7 @@ def common_of(entry: str) -> str | None:
 
 def first_line(path: str) -> str:
     """Read one of git's own small files. A path may have more lines: only the last end of line is not its own."""
-    with open(path, "rb") as file:
-        return git.text(file.read(65536))
+    return git.text(content(path, SMALL))
 
 
 def make(plan: Plan, env: Mapping[str, str]) -> None:
@@ -306,10 +314,26 @@ def check_out(plan: Plan, env: Mapping[str, str]) -> None:
         raise
     if ran.code != 0:
         # A hook that fails after the checkout fails the command, too: what is there is whole, and nobody's work.
-        left = undo(plan, env, made=False)
+        try:
+            why = why_not_made(plan, ran, env)
+        finally:
+            left = undo(plan, env, made=False)
         raise git.GitFailed(
-            f"{plan.path}: git could not make this worktree: {git.why(ran)}" + (f"; left there: {left}" if left else "")
+            f"{plan.path}: git could not make this worktree: {why}" + (f"; left there: {left}" if left else "")
         )
+
+
+def why_not_made(plan: Plan, ran: Ran, env: Mapping[str, str]) -> str:
+    """Return why git failed to check out, with what git does not say: its hook ran last, or there is little room."""
+    said = git.why(ran)
+    hook = git.question(plan.repository, git.HERE, "rev-parse", "--git-path", f"hooks/{HOOK}", env=env)
+    path = os.path.join(plan.repository, hook) if hook else ""
+    if ran.code != git.FATAL and os.path.isfile(path) and os.access(path, os.X_OK):
+        return f"{said}: the hook {path} failed; mend it, or move it away"
+    folder = os.path.dirname(plan.path)
+    found = os.statvfs(folder)
+    room = found.f_bavail * found.f_frsize
+    return said if room > LITTLE_ROOM else f"{said}; {folder} has room for {room // 1024} kB; make more, and try again"
 
 
 def undo(plan: Plan, env: Mapping[str, str], *, made: bool = True) -> str | None:
@@ -421,7 +445,10 @@ class Listed(Value):
 
 
 def listing(cwd: str, env: Mapping[str, str], *options: str) -> list[Listed]:
-    """The main one first. Raises GitFailed: a list that cannot be had is not an empty one."""
+    """The main one first. Raises GitFailed: a list that cannot be had is not an empty one. In a git folder agentctl
+    looks first whether git would wait there for something that is no file."""
+    if git.HERE in options:
+        refuse_special_in(cwd)
     words = (*options, "worktree", "list", "--porcelain")
     ran = git.run(cwd, *words, "-z", env=env)
     if ran.code == USAGE:  # before git 2.36; there a path with a line end in it is cut

@@ -22,6 +22,8 @@ class Claude(Agent):
     PROGRAM = "claude"
     HEADLESS = {"style": "new", "headless": True}  # noqa: RUF012
     BEGUN = (["register", {"status": "busy"}], ["prompt", {"text": "go"}])
+    ENDED = (["answer", {}], ["end", {}])
+    STORE_VARIABLE = ("CLAUDE_CONFIG_DIR", "")
 
     @classmethod
     def spawn(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from agentctl.agents.codex import calls, rollout, store
+from agentctl.agents.codex import calls, messages, rollout, store
 from agentctl.agents.codex.socket import Connection, Told
 from tests.agents.codex.fixtures import said_by_daemon
 from tests.fuzz import mutations
@@ -35,7 +35,7 @@ CALL = {**ITEM, "payload": {"type": "function_call", "call_id": "c", "name": "ex
 
 
 def read(data: bytes) -> Iterable[str]:
-    yield from shown(rollout.messages_of(data))
+    yield from shown(messages.messages_of(data))
     if (found := rollout.payload_of(data)) is not None:
         yield from texts(rollout.from_meta(found[1]))
         yield from texts(rollout.judge_turn(rollout.Tail(), found[1]))

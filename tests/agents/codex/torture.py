@@ -27,6 +27,8 @@ class Codex(Agent):
     HANDLES: tuple[int, ...] = (signal.SIGINT,)
     HEADLESS = {"source": "exec", "policy": "never"}  # noqa: RUF012
     BEGUN = (["open", {}], ["prompt", {"text": "go"}])
+    ENDED = (["complete", {}], ["end", {}])
+    STORE_VARIABLE = ("CODEX_HOME", "")
 
     @classmethod
     def spawn(

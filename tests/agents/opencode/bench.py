@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.stored import Kind
-from tests.agents.opencode.standin_files import LETTERS, PROJECT
+from bench.stored import DAY, Kind, utc
+from tests.agents.opencode.standin_files import LETTERS, LOG, PROJECT
 from tests.agents.opencode.standin_files import Database as Schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Sessions(Kind):
@@ -25,7 +28,14 @@ class Sessions(Kind):
                 self.one(rows)
         rows.execute("pragma wal_checkpoint(truncate)")
         rows.close()
+        self.log(root / "log")
         self.make.bytes += sum(path.stat().st_size for path in root.iterdir())
+
+    def log(self, folder: Path) -> None:
+        """Write what an earlier run has left in the log: whoever stored these sessions did not begin it today."""
+        folder.mkdir()
+        line = f'timestamp={utc(self.make.now - DAY)} level=INFO run=0badcafe message="creating instance"\n'
+        (folder / LOG).write_text(line)
 
     def new_id(self, kind: str, moment: float) -> str:
         bits = int(moment * 1000) << 12 & (1 << 48) - 1

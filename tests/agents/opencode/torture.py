@@ -22,6 +22,8 @@ class OpenCode(Agent):
     WRAPPER_HANDLES: tuple[int, ...] = ()  # it hands nothing on
     HEADLESS = {"command": "run", "layout": "database"}  # noqa: RUF012
     BEGUN = (["open", {}], ["prompt", {}], ["step", {}])
+    ENDED = (["answer", {}], ["end", {}])
+    STORE_VARIABLE = ("XDG_DATA_HOME", "opencode")
 
     @classmethod
     def spawn(
@@ -53,7 +55,7 @@ class OpenCode(Agent):
     @classmethod
     def printed(cls, id: str) -> str:
         when = "timestamp=2026-01-01T00:00:00 level=INFO run=0"
-        return f"{when} message=created id={id} slug=x directory=/ parentID="
+        return f"{when} message=created id={id} slug=x directory=/ parentID=undefined title=x"
 
     @property
     def database(self) -> Path:

@@ -43,6 +43,8 @@ ROLES = {
     **dict.fromkeys(("--bg-pty-host", "bg-pty-host"), WRAPPER),
     **dict.fromkeys(("--bg-spare", "bg-spare"), SPARE),
     **dict.fromkeys(("--version", "-v", "--help", "-h"), CLIENT),
+    # Chrome keeps the first one, and the other is a tool server: neither registers, nor writes a transcript.
+    **dict.fromkeys(("--chrome-native-host", "--claude-in-chrome-mcp"), HELPER),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from agentctl.agents.claude_code.adapter import ADAPTER, NAME, is_native
+from agentctl.agents.claude_code.adapter import ADAPTER, CONFIG_DIR, NAME, is_native
 from agentctl.agents.control_base import (
     ASKS,
     CAREFUL,
@@ -58,6 +58,7 @@ AT_ITS_PROMPT = ("idle", "shell")
 
 class ClaudeCodeControl(Control):
     SECOND_WRITER = True  # several may --resume one session at once: all register, and all append to its transcript
+    STORE_ENV = (CONFIG_DIR,)
 
     def start(self, task: Task) -> Recipe:
         check_mode(NAME, task.permissions, MODES)
@@ -83,6 +84,9 @@ class ClaudeCodeControl(Control):
             if value.get("type") == "system" and (id := text_or_none(value.get("session_id"))):
                 return id
         return None
+
+    def naming(self, root: str) -> dict[str, str]:
+        return {CONFIG_DIR: root}
 
     def way_to_stop(self, held: Held) -> Way:
         job = background_job(held)

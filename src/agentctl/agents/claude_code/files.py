@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ASKING_TOOL = "AskUserQuestion"  # does nothing but wait for an answer
 SHELLS = ("bash", "zsh", "sh", "dash", "ash", "ksh")
 BACKGROUND = "background command still runs"
+STARTING = 60.0  # seconds after which a process does not start any more
 SCREEN = "cli"  # the entrypoint of a process with a screen
 
 
@@ -36,6 +37,13 @@ def status_of(file: dict[str, Any]) -> tuple[str | None, str | None, str | None]
     if status == "idle":
         return IDLE, None, None
     return (None, None, None) if status is None else (UNKNOWN, None, f"its file says status {status!r}, unknown to us")
+
+
+def why_unregistered(started_at: float, now: float) -> str:
+    """Return why a process of a version that registers may have no file."""
+    is_young = now - started_at < STARTING
+    begins = "starting, at a dialog before its first session" if is_young else "at a dialog, on no session"
+    return f"not registered with a session ({begins}, or ending)"
 
 
 def may_be_behind(file: dict[str, Any]) -> bool:

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from agentctl.agents.base import FINISHING, option
 from agentctl.agents.claude_code import files
-from agentctl.agents.claude_code.records import UNANSWERED
+from agentctl.agents.claude_code.records import PERHAPS_ASKED, UNANSWERED
 from agentctl.model import CLOSED_TURNS, IDLE, UNKNOWN, WAITING, WORKING, Details, Evidence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentctl.kernel.processes import Processes
     from agentctl.model import Link, Process, Record
 
 ON_SCREEN, ON_STDIN = "on its screen", "on its stdin"  # where a person is asked
+BEHIND = "its file says that it asks, and its transcript has not come so far"
+YOUNG = "it began to ask a moment ago: its file runs up to 0.1 s ahead of its transcript"
+OLDER = 1.0  # seconds: a record that much older than a question is not what is asked
+CATCHES_UP = 2.0  # seconds within which a transcript has what is asked, on a busy machine, too
 LATE = 2.0  # seconds by which the clock of a record and the start of a process may be apart
 
 
@@ -27,7 +33,7 @@ def observed(link: Link, record: Record | None, processes: Processes, entrypoint
     if process is None:
         return link
     if link.turn == WAITING:
-        return observed_waiting(link, record)
+        return observed_waiting(link, record, processes.taken_at)
     if link.turn == IDLE and record is not None and record.turn == WORKING and record.path is not None:
         return link._replace(doubt="its file runs up to 0.1 s ahead of its transcript")
     if link.turn is not None:
@@ -50,17 +56,23 @@ def observed_without_status(
         asks = ON_SCREEN if entrypoint == files.SCREEN else None
         if option(argv, "--permission-prompt-tool") is not None or is_hidden:
             asks = ON_STDIN
+        link = link._replace(inferred=link.inferred or record.reason == PERHAPS_ASKED)
         return observed_open_turn(link, record, process, processes, asks)
     stays = entrypoint == files.SCREEN or is_hidden or option(argv, "--input-format") == "stream-json"
     return link._replace(turn=IDLE, reason=FINISHING if record.turn in CLOSED_TURNS and not stays else None)
 
 
-def observed_waiting(link: Link, record: Record | None) -> Link:
-    """Say what a process waits for, by its own file; a dialog that the person opened is none."""
+def observed_waiting(link: Link, record: Record | None, now: float) -> Link:
+    """Say what a process waits for, by its own file; a dialog that the person opened is none. Its transcript comes up
+    to 0.1 s later, and shows the call before until then: nobody must be asked to allow that one."""
     if link.waiting_for == "dialog open" and (record is None or record.turn in (*CLOSED_TURNS, IDLE)):
         return link._replace(turn=IDLE, waiting_for=None, reason="a dialog that the person opened")
+    since = link.since if link.since is not None else float("-inf")
+    if record is not None and (record.updated_at or 0.0) < since - OLDER and now < since + CATCHES_UP:
+        return link._replace(doubt=BEHIND)
     asks = record.pending if record and record.turn == WORKING else None
-    return link._replace(waiting_for=f"{link.waiting_for}: {asks}" if asks else link.waiting_for)
+    words = f"{link.waiting_for}: {asks}" if asks else link.waiting_for
+    return link._replace(waiting_for=words, doubt=YOUNG if since <= now < since + CATCHES_UP / 4 else link.doubt)
 
 
 def observed_open_turn(link: Link, record: Record, process: Process, processes: Processes, asks: str | None) -> Link:
@@ -95,3 +107,12 @@ def shell_of(record: Record, process: Process, processes: Processes) -> Process 
     called = (record.updated_at or 0.0) - LATE
     shells = [child for child in processes.children(process.pid) if child.comm in files.SHELLS]
     return next((child for child in shells if processes.started_at(child.key) >= called), None)
+
+
+def cut_off_behind(link: Link, children: Iterable[Record]) -> Link:
+    """Return the link of a process that died at work, and the turn of whose session is over: with the sub-agent that
+    worked on behind that end."""
+    for child in children:
+        if child.turn == WORKING and (child.updated_at or 0.0) >= (link.since or 0.0):
+            return link._replace(reason=f"its sub-agent {child.id} was in mid-turn, behind the end of the turn")
+    return link

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 
 from agentctl.agents.claude_code.records import (
+    NEWER,
     Tail,
     ends_turn,
     has_context,
     has_title,
     is_conversation,
+    is_end_mark,
+    is_unsure,
     judge_turn,
     with_context,
+    with_end_mark,
     with_title,
 )
 from agentctl.agents.claude_code.transcript import (
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
     from agentctl.files.bounded import Opened
 
+ENDINGS = (b"cost-state", b"last-prompt", NEWER.encode())
 STEPS = (b"user", b"assistant", b"attachment")  # of a conversation: they do not begin like this
 
 
@@ -62,6 +67,10 @@ def glance(file: Opened) -> Tail | None:
     if end is None or record is None or not is_step(record) or not is_conversation(record):
         return None
     tail = judge_turn(with_context(end.titles, record), record, max_turns=False)
+    if is_end_mark(end.marks):
+        tail = with_end_mark(tail)
+    if is_unsure(tail):
+        return None
     if not ends_turn(tail):
         uuid = uuid_after(block[end.begin : end.after], b'"uuid":"')
         if end.followed or is_named_before(uuid, file, start + end.begin):
@@ -79,11 +88,13 @@ class End(Value):
     after: int  # and where it ends
     titles: Tail
     followed: bool  # records that are no steps follow
+    marks: frozenset[str]  # the kinds of bookkeeping that follow, as far as they tell how its process ended
 
 
 def read_end(block: bytes) -> End | None:
     """Return the last step in this block; None if there is none, or something else has to be decoded first."""
     tail, titled, followed = NOTHING_YET, False, False
+    marks: set[str] = set()
     begin = len(block) + 1
     while True:
         begin, after = block.rfind(b"\n", 0, begin - 1) + 1, begin - 1
@@ -94,12 +105,14 @@ def read_end(block: bytes) -> End | None:
             return None
         if line.startswith(PARENT):
             if is_interesting(line):
-                return End(begin, after, tail, followed)
+                return End(begin, after, tail, followed, frozenset(marks))
             titled, followed = has_title(tail), True
         elif line:
             kind = kind_of(line)
             if kind is None or kind in STEPS:
                 return None
+            if kind in ENDINGS:
+                marks.add(kind.decode())
             if kind in TITLES and not titled and (named := decode(line)):
                 tail = with_title(tail, named)
 

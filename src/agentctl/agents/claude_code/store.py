@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 
 from agentctl.agents import base
 from agentctl.agents.activity import Moments
-from agentctl.agents.base import Candidates, new_record, option
+from agentctl.agents.base import Candidates, new_record
 from agentctl.agents.claude_code import files
 from agentctl.agents.claude_code.adapter import ADAPTER, NAME
+from agentctl.agents.claude_code.arguments import opens
 from agentctl.agents.claude_code.daemon import has_daemon
 from agentctl.agents.claude_code.files import (
-    children_in,
     ending_words,
     is_in_ticks,
     refusal_words,
@@ -28,9 +29,9 @@ from agentctl.kernel.programs import LOADER, SCRIPTS, UNIDENTIFIED
 from agentctl.model import (
     AGENT,
     DETAIL,
+    DONE,
     EXACT,
     HOLDERS,
-    IDLE,
     RECORD,
     SOLE,
     SPARE,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentctl.kernel.processes import Processes
+    from agentctl.model import Question
 
 
 def last_record(path: str) -> tuple[float, int, float]:
@@ -217,6 +219,7 @@ class Store(base.Store):
             noted=True,
             since=moment(file.get("statusUpdatedAt")),
             doing=files.BACKGROUND if file.get("status") == "shell" else None,
+            lived_at=moment(file.get("startedAt")),
         )
 
     def _key_here(
@@ -287,16 +290,13 @@ class Store(base.Store):
             return Candidates(None, sole=False, why="its own file, which says which session it is on, cannot be read")
         if id := self._named_by_pid(process, details, started_at):
             return Candidates((id,), sole=False, why="a file names its pid, and does not give its start in clock ticks")
-        named = os.path.basename(option(argv, "--resume", "-r", "--session-id") or "").removesuffix(".jsonl")
-        if len(named) == 36 and named.count("-") == 4:
-            return Candidates((named,), sole=False, why="starting or ending; its arguments name a session")
+        told = opens(argv)
+        if told.id is not None:
+            return Candidates((told.id,), sole=False, why="starting or ending; its arguments name a session")
         registers = os.path.isdir(f"{self.root}/sessions")
-        resumes = any(word in ("--continue", "-c", "--resume", "-r", "--from-pr") for word in argv)
-        why = (
-            "not registered with a session (starting, at a dialog before its first session, or ending)"
-            if registers
-            else "its version does not say which session it is on"
-        )
+        resumes = told.resumes
+        unregistered = files.why_unregistered(started_at, time.time())
+        why = unregistered if registers else "its version does not say which session it is on"
         if details.cwd is None:
             return Candidates(None, sole=False, why=why)
         since = 0.0 if resumes else started_at
@@ -339,6 +339,7 @@ class Store(base.Store):
     # What the store says of a session
 
     def recent(self, since: float) -> Iterable[str]:
+        self._projects.expect_many()
         for folder in self._projects.folders():
             for name, found in self.reader.written_since(folder, ".jsonl", since):
                 named = name.removesuffix(".jsonl")
@@ -362,7 +363,9 @@ class Store(base.Store):
 
     def children(self, id: str) -> Sequence[str]:
         path = self._transcript(id)
-        return sorted(children_in(self._projects.names(path.removesuffix(".jsonl") + "/subagents"))) if path else ()
+        return (
+            sorted({id for id, _ in self._projects.below(f"{path.removesuffix('.jsonl')}/subagents")}) if path else ()
+        )
 
     def _transcript(self, id: str) -> str | None:
         """Return the path of a transcript. Any folder may have it, and a copy: the one whose last record is the newest
@@ -465,21 +468,9 @@ class Store(base.Store):
         persistence."""
         for name, file in self._registered.items():
             if self._session_of(file) == id:
-                named = file.get("name") if file.get("nameSource") != "derived" else None
-                return Record(
-                    NAME,
-                    id,
-                    self.root,
-                    IDLE if file.get("status") in ("idle", "shell") else WORKING,
-                    reason="no transcript was written",
-                    ending="it ended before its first record",
-                    cwd=text_or_none(file.get("cwd")),
-                    title=text_or_none(named),
-                    version=text_or_none(file.get("version")),
-                    started_at=moment(file.get("startedAt")),
-                    updated_at=moment(file.get("updatedAt")) or moment(file.get("startedAt")),
-                    evidence=(Evidence("store", "no transcript of this session", f"{self.root}/sessions/{name}"),),
-                )
+                from agentctl.agents.claude_code.unwritten import record_of
+
+                return record_of(id, file, self.root, f"{self.root}/sessions/{name}")
         return None
 
     def observe(self, link: Link, record: Record | None, processes: Processes) -> Link:
@@ -488,3 +479,15 @@ class Store(base.Store):
 
         file = self._registered.get(os.path.basename(link.path or ""), {})
         return observed(link, record, processes, text_or_none(file.get("entrypoint")))
+
+    def questions(self, link: Link, record: Record | None) -> tuple[Question, ...]:
+        from agentctl.agents.claude_code.asking import questions
+
+        paths = {id: path for id in (link.id, *self.children(link.id)) if (path := self.transcript(id))}
+        return questions(link, paths, self.reader, record.pending_id if record else None)
+
+    def observe_ended(self, link: Link, record: Record | None) -> Link:
+        from agentctl.agents.claude_code.observing import cut_off_behind
+
+        children = [self.record(id) for id in self.children(link.id)] if record and record.turn == DONE else ()
+        return cut_off_behind(link, [child for child in children if child is not None])

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 from agentctl.agents.claude_code.records import (
     LOCAL_COMMAND_MARKS,
+    NEWER,
+    PUT_OFF,
+    STOPPED,
     Tail,
     ends_turn,
     has_context,
     has_title,
     is_anchor,
     is_conversation,
-    is_interrupt,
+    is_end_mark,
     is_own,
+    is_prompt,
     is_tool_result,
+    is_unsure,
     judge_turn,
     plain_text,
     refusal,
     undecided,
     with_context,
+    with_end_mark,
+    with_hook,
     with_prompt,
     with_title,
 )
@@ -36,7 +43,7 @@ from agentctl.files.bounded import (
     moment,
     text_or_none,
 )
-from agentctl.model import CLOSED_TURNS, DONE, IDLE, UNKNOWN, Value
+from agentctl.model import CLOSED_TURNS, DONE, IDLE, UNKNOWN, WORKING, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,13 +59,14 @@ HEAD_LIMIT = 512 * 1024
 BARE = b'{"type":"'
 TITLES = (b"custom-title", b"ai-title")
 TELLING = frozenset((*b"user assistant attachment cost-state last-prompt".split(), *TITLES))
-NEWER = b"atis-latch"
 # Of all others a line is decoded only if it holds one of these. No text can fake it: inside a
 # JSON string the quotes are escaped.
 INTERESTING = (
     b'"user"',
     b'"assistant"',
     b'"max_turns_reached"',
+    b'"hook_stopped_continuation"',
+    b'"hook_deferred_tool"',
     b'"custom-title"',
     b'"ai-title"',
     b'"cost-state"',
@@ -112,6 +120,7 @@ def read_tail(file: Opened, *, sidechain: bool = False) -> Tail:
             return walk.tail._replace(turn=UNKNOWN, reason=NOT_DECODED)
         if record is not None and line is not None and walk.take(record, line):
             break
+    walk.take_answer_before(file)
     tail = walk.tail if has_title(walk.tail) else with_older_title(walk.tail, file, walk.start)
     if not order.decided:
         return without_turn(tail, file, walk)
@@ -146,10 +155,11 @@ class Order:
     its turn comes after a T that ends it.
     """
 
-    __slots__ = ("behind", "below", "decided", "final", "last", "parents", "passed")
+    __slots__ = ("begins", "behind", "below", "decided", "final", "last", "parents", "passed")
 
     def __init__(self) -> None:
         self.decided = False  # T is known
+        self.begins = False  # the first line that T was found in descends from nothing
         self.final = False  # and ends its turn
         self.last = b""  # the uuid of T
         self.behind: list[bytes] = []  # the lines behind T
@@ -175,6 +185,10 @@ class Order:
             self.parents.update(named for line in lines for named in parent_in(line))
             self.passed = None
 
+    def is_first(self) -> bool:
+        """Return whether the last line begins its conversation, and its turn is open: its answer may stand before."""
+        return self.begins and not self.final
+
     def is_later(self, uuid: bytes) -> bool:
         """Return whether this record happened after T."""
         return bool(uuid) and descends(uuid, self.last, self.parents)
@@ -183,6 +197,7 @@ class Order:
         """Note that T is the record of this uuid."""
         if not self.decided:
             self.parents.update(named for line in self.behind for named in parent_in(line))
+            self.begins = bool(uuid) and uuid not in self.parents
         self.decided, self.final, self.last = True, final, uuid
         self.below = frozenset() if final else family_of(uuid, self.parents)
 
@@ -194,6 +209,7 @@ class Walk:
         "anchored",
         "cut",
         "end_marks",
+        "hook",
         "lines",
         "max_turns",
         "newer",
@@ -202,6 +218,7 @@ class Walk:
         "start",
         "tail",
         "titled",
+        "unsure",
     )
 
     def __init__(self, file: Opened, order: Order, *, sidechain: bool) -> None:
@@ -216,6 +233,8 @@ class Walk:
         self.end_marks: set[str] = set()  # after the anchor
         self.newer = False  # this version marks its end with cost-state and writes last-prompt in mid-turn as well
         self.max_turns = False
+        self.hook: dict[str, Any] | None = None  # what the last hook that ended a turn wrote
+        self.unsure = False  # T is a record of the program's own: the step before it tells whether its turn was open
 
     def why_unread(self, data: bytes, begin: int, after: int) -> str | None:
         """Return why a line that T may be in, or behind, says nothing; None if it can be read."""
@@ -231,7 +250,7 @@ class Walk:
         """Pass over this line, and those before it, if they add nothing. Return how many bytes those have; None if this
         line has to be looked at."""
         order, lines, tail = self.order, self.lines, self.tail
-        if order.passed is None:
+        if order.passed is None or self.unsure:
             return None
         if not (self.anchored and has_context(tail) and adds_nothing(data, begin, after, tail, order.below)):
             order.stop_passing(data, begin, after)
@@ -245,7 +264,7 @@ class Walk:
         line = data[begin:after]
         if not in_conversation and line.startswith(BARE):
             kind = kind_of(line)
-            self.newer = self.newer or kind == NEWER
+            self.newer = self.newer or kind == NEWER.encode()
             if kind not in TELLING:
                 return None
             self.order.note(line)
@@ -265,8 +284,16 @@ class Walk:
         elif kind in ("custom-title", "ai-title"):
             self.tail = self.tail if self.titled else with_title(self.tail, record)
         elif kind == "attachment":
-            self.max_turns = self.max_turns or is_max_turns(record)
+            self.take_attachment(record)
         return False
+
+    def take_attachment(self, record: dict[str, Any]) -> None:
+        attachment = record.get("attachment")
+        if not isinstance(attachment, dict) or bool(record.get("isSidechain")) != self.sidechain:
+            return
+        self.max_turns = self.max_turns or attachment.get("type") == "max_turns_reached"
+        if attachment.get("type") in (STOPPED, PUT_OFF):
+            self.hook = self.hook or attachment
 
     def take_end_mark(self, kind: str, record: dict[str, Any]) -> None:
         if not self.anchored:
@@ -286,18 +313,46 @@ class Walk:
         if not order.decided or order.is_later(uuid):
             self.judge(record, uuid)
             return False
+        self.settle_unsure(record)
         if is_tool_result(record):
             if self.tail.turn == DONE and refusal(record):
                 self.tail = self.tail._replace(refused=self.tail.refused + 1)
             return False
-        return record["type"] == "user" and not is_interrupt(record) and self.tail.model is not None
+        return is_prompt(record) and self.tail.model is not None
 
     def judge(self, record: dict[str, Any], uuid: bytes) -> None:
         """Judge the turn by this record: it is T."""
-        if not self.order.decided:
+        is_last = not self.order.decided
+        if is_last:
             self.start = self.lines.start
         self.tail = judge_turn(undecided(self.tail), record, self.max_turns)
+        if self.hook is not None:
+            self.tail = with_hook(self.tail, self.hook)
+        if is_last and is_end_mark({*self.end_marks, *((NEWER,) if self.newer else ())}):
+            self.tail = with_end_mark(self.tail)
         self.order.settle(uuid, final=ends_turn(self.tail))
+        self.unsure = is_unsure(self.tail)
+
+    def take_answer_before(self, file: Opened) -> None:
+        """Judge the turn by the last record that descends from T, its first prompt, and stands before it. What is
+        between them (attachments) stands before T, too: so nothing told the order while the lines came from the end."""
+        if self.tail.turn != WORKING or self.start == 0 or not self.order.is_first():
+            return
+        lines = [line for line in lines_forward(file, HEAD_LIMIT) if line.startswith(PARENT)]
+        self.order.parents.update(named for line in lines for named in parent_in(line))
+        for line in reversed(lines):
+            uuid = uuid_after(line, b'"uuid":"')
+            record = decode(line) if self.order.is_later(uuid) else None
+            if record is not None and bool(record.get("isSidechain")) == self.sidechain and is_conversation(record):
+                self.judge(record, uuid)
+
+    def settle_unsure(self, record: dict[str, Any]) -> None:
+        """Say firmly that the turn of T is open if the step before it has not ended one."""
+        if self.unsure:
+            before = judge_turn(NOTHING_YET, record, max_turns=False)
+            self.unsure = is_unsure(before)
+            if before.turn == WORKING and not before.inferred:
+                self.tail = self.tail._replace(inferred=False)
 
     def ended_orderly(self) -> bool:
         """Return whether the process wrote the end marker of its version after the last step."""
@@ -311,11 +366,6 @@ def is_interesting(line: bytes) -> bool:
         if mark in line:
             return True
     return False
-
-
-def is_max_turns(record: dict[str, Any]) -> bool:
-    attachment = record.get("attachment")
-    return isinstance(attachment, dict) and attachment.get("type") == "max_turns_reached"
 
 
 def with_older_title(tail: Tail, file: Opened, end: int) -> Tail:

@@ -9,7 +9,7 @@ Newer versions also write what was spent in money, as a running total with its s
 from __future__ import annotations
 
 from agentctl.agents.claude_code.files import children_in
-from agentctl.agents.claude_code.projects import Projects
+from agentctl.agents.claude_code.projects import DEEPEST, TOO_DEEP, Projects
 from agentctl.agents.claude_code.records import SYNTHETIC
 from agentctl.agents.usage_base import (
     OPEN,
@@ -28,6 +28,7 @@ from agentctl.agents.usage_base import (
     transcripts,
 )
 from agentctl.files.bounded import decode, lines_from_start, moment, text_or_none
+from agentctl.model import SESSIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 NAME = "claude-code"
 HEAD_LIMIT = 1024 * 1024
+AT_ONCE = 1.0  # seconds within which a session writes its head and its first record
 HEAD_CHUNK = 4096  # the first record of the conversation is near
 UNREAD = object()
 PAID_FIELDS = ("costUSD", "inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -51,14 +53,24 @@ class ClaudeCodeUsage(Usage):
             if found:
                 yield Folder(folder, found, session_of)
             for session in sessions:
-                inside = f"{folder}/{session}/subagents"
-                stamps = dict(transcripts(files, inside, ".jsonl")[0])
-                names = (f"agent-{child}.jsonl" for child in children_in(list(stamps)))
-                if children := [(name, stamps[name]) for name in names]:
-                    yield Folder(inside, children, child_of, session)
+                yield from children_below(f"{folder}/{session}/subagents", session, files)
 
     def count(self, source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None = None) -> Counted:
         return count_lines(source, state, Transcript, tick)
+
+
+def children_below(folder: str, session: str, files: Files, depth: int = 0) -> Iterator[Folder]:
+    """Yield the sub-agents of a session, to the bottom of its folder: those of a workflow are in one of their own."""
+    found, inner = transcripts(files, folder, ".jsonl")
+    stamps = dict(found)
+    names = (f"agent-{child}.jsonl" for child in children_in(list(stamps)))
+    if children := [(name, stamps[name]) for name in names]:
+        yield Folder(folder, children, child_of, session)
+    for name in inner:
+        if depth < DEEPEST:
+            yield from children_below(f"{folder}/{name}", session, files, depth + 1)
+        else:
+            files.note(f"{folder}/{name}", TOO_DEEP, SESSIONS)
 
 
 def session_of(name: str) -> str:
@@ -159,12 +171,14 @@ def added(before: list[float] | None, now: list[float]) -> tuple[float, int, int
 
 
 def head_moment(fd: int) -> float | None:
-    """Return the newest moment in the bookkeeping before the first record of the conversation."""
+    """Return the newest moment in the bookkeeping before the first record of the conversation; None if that record is
+    not older. Then it is no copy, and what follows it is none either, whatever the clock was set to meanwhile."""
     newest = None
     for line in lines_from_start(fd, HEAD_LIMIT, chunk=HEAD_CHUNK):
-        if b'"uuid"' in line:
-            break
         record = decode(line) or {}
+        if b'"uuid"' in line:
+            begun = moment(record.get("timestamp"))
+            return None if newest is None or begun is None or begun > newest - AT_ONCE else newest
         snapshot = record.get("snapshot")
         times = (record.get("timestamp"), snapshot.get("timestamp") if isinstance(snapshot, dict) else None)
         newest = max((at for at in (newest, *map(moment, times)) if at is not None), default=None)

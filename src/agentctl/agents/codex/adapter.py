@@ -138,3 +138,10 @@ def may_be_client(argv: Sequence[str]) -> bool:
 
 
 ADAPTER = Codex()
+
+
+def is_empty(path: str) -> bool:
+    try:
+        return os.stat(path).st_size == 0
+    except OSError:
+        return False

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentctl.kernel.processes import Processes
     from agentctl.model import Link, Process
 
+ASKS = "request_user_input"  # a tool that does nothing but ask the person: unanswered, it waits
 CALL, THREAD = "CODEX_TOOL_CALL_ID", "CODEX_THREAD_ID"
 TICK = 0.02  # seconds: the kernel counts the start of a process in hundredths
 

@@ -66,6 +66,7 @@ OURS = {
 
 class CodexControl(Control):
     SECOND_WRITER = False  # it refuses: the thread has an active writer
+    STORE_ENV = ("CODEX_HOME",)
 
     def start(self, task: Task) -> Recipe:
         check_mode(NAME, task.permissions, MODES)
@@ -95,6 +96,9 @@ class CodexControl(Control):
             if value.get("type") == "thread.started":
                 return text_or_none(value.get("thread_id"))
         return None
+
+    def naming(self, root: str) -> dict[str, str]:
+        return {"CODEX_HOME": root}
 
     def way_to_stop(self, held: Held) -> Way:
         """`exec` writes that it was interrupted on SIGINT alone; an interface writes nothing on any signal."""

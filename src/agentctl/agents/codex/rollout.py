@@ -1,7 +1,8 @@
 """Codex's rollout (sessions/YYYY/MM/DD/rollout-<local time>-<thread>.jsonl): its name, and how the last turn stands.
 
 A turn is open from its task_started to the task_complete or turn_aborted of the same turn id. Other records may
-follow the end by many seconds, and a killed turn stays open for ever: only the last task_started counts.
+follow the end by many seconds, and a killed turn stays open for ever: only the last task_started counts. But turns
+nest: a review begins a turn inside the one of its person, and only the outer one gets an end. That ends both.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from agentctl.files.bounded import (
     read_bytes,
     text_or_none,
 )
-from agentctl.model import CLOSED_TURNS, DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Message, Value
+from agentctl.model import CLOSED_TURNS, DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from agentctl.files.reader import Reader
 
 DAY = 24 * 60 * 60
+ID = 36  # characters
+PART = ID + len(".jsonl")
 TIME_IN_ID = 13  # characters at the beginning of an id, with a dash: the milliseconds since 1970
 TAIL_LIMIT = 64 * 1024 * 1024
 HEAD_LIMIT = 1024 * 1024
@@ -64,6 +67,7 @@ COUNTED = (
     "cache_write_input_tokens",
     "reasoning_output_tokens",
 )
+REPLACED = "replaced"  # of an aborted turn: another one has taken its place, and goes on
 REFUSED_MARKS = ("reject command", "rejected by user")
 SAID = 200  # characters of an output that say so
 LONGEST_SAID = len(b'"output":"') + SAID * len(b"\\ud83d\\ude00")  # the same in a file, where all are escaped
@@ -110,8 +114,11 @@ class Head(Value):
 
 
 def thread_of(name: str) -> str | None:
-    """Return the thread id at the end of a rollout's file name."""
-    id = name.removesuffix(".jsonl")[-36:]
+    """Return the thread of a rollout, by its file name. After a revert a thread goes on in another file, whose name has
+    an id of its own behind that of the thread: rollout-<time>-<thread>_<id>.jsonl."""
+    id = name.removesuffix(".jsonl")[-ID:]
+    if name[-PART - 1 : -PART] == "_":
+        id = name[-PART - 1 - ID : -PART - 1]
     return id if name.startswith("rollout-") and name.endswith(".jsonl") and id.count("-") == 4 else None
 
 
@@ -234,7 +241,8 @@ class Walk:
 
     def __init__(self) -> None:
         self.tail = Tail()
-        self.start: dict[str, Any] | None = None  # the last task_started
+        self.start: dict[str, Any] | None = None  # the last task_started, or the one of the turn around it
+        self.inner: tuple[dict[str, Any], float | None] | None = None  # the last task_started, inside another turn
         self.closed: dict[str, dict[str, Any]] = {}  # turn id -> what ended it
         self.last_item: dict[str, Any] | None = None  # for rollouts of versions that kept no task_started
         self.item_before_end: dict[str, Any] | None = None  # the last one of a turn that has an end
@@ -266,9 +274,19 @@ class Walk:
             self.closed.setdefault(str(payload.get("turn_id")), payload)
             self.ended_at.setdefault(str(payload.get("turn_id")), moment(record.get("timestamp")))
         elif kind == "event_msg" and subtype == "task_started":
-            self.start, self.begun_at = payload, moment(record.get("timestamp"))
-            return True
+            return self.take_start(payload, moment(record.get("timestamp")))
         return False
+
+    def take_start(self, payload: dict[str, Any], at: float | None) -> bool:
+        """Take the begin of a turn. Return whether it is the last one, or around the last one. If only the end of
+        another turn stands behind the last begin, that turn may be around it."""
+        is_closed = str(payload.get("turn_id")) in self.closed
+        if not is_closed and any(end.get("reason") != REPLACED for end in self.closed.values()):
+            self.inner = self.inner or (payload, at)
+            return False
+        if is_closed or self.inner is None:
+            self.start, self.begun_at = payload, at
+        return is_closed or self.inner is None
 
     def take_item(self, payload: dict[str, Any], record: dict[str, Any]) -> None:
         self.last_item, self.knows_last_item = self.last_item or payload, True
@@ -286,12 +304,17 @@ class Walk:
 
     def judged(self) -> Tail | None:
         """Return how the last turn stands; None if that depends on what was passed over."""
+        if self.start is None and self.inner is not None:
+            self.start, self.begun_at = self.inner  # the other turn began nowhere
         end = self.closed.get(str(self.start.get("turn_id"))) if self.start is not None else None
         if end is None and self.passed:
             return None
         tail = self.tail
         if self.start is not None:
             tail = judge_turn(tail, end, self.item_before_end)
+            if self.inner is not None:
+                why = "a turn inside it has no end of its own" if end is not None else "the end of another turn follows"
+                tail = tail._replace(inferred=True, reason=f"{tail.reason}; {why}")
         elif self.last_item is not None:
             tail = judge_without_events(tail, self.last_item, bool(self.pending), bool(self.closed))
         elif self.understood and not self.cut:
@@ -452,41 +475,3 @@ def message_text(payload: dict[str, Any]) -> str:
     content = payload.get("content")
     parts = content if isinstance(content, list) else []
     return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict)).strip()
-
-
-def messages_of(line: bytes) -> list[Message]:
-    """Return the messages on one line of a rollout. What the program tells the model by itself is none."""
-    if b'"response_item"' not in line and b'"task_complete"' not in line and b'"turn_aborted"' not in line:
-        return []
-    parts = payload_of(line)
-    if parts is None:
-        return []
-    kind, payload, record = parts
-    show = {"response_item": item_message, "event_msg": event_message}.get(kind)
-    message = show(payload, moment(record.get("timestamp"))) if show is not None else None
-    return [message] if message is not None else []
-
-
-def item_message(payload: dict[str, Any], at: float | None) -> Message | None:
-    """Return what a person is shown of an item of the conversation."""
-    kind = payload.get("type")
-    if kind == "message" and payload.get("role") in ("user", "assistant"):
-        text = message_text(payload)
-        return Message(str(payload["role"]), text, at) if text and not text.startswith("<") else None
-    if kind in CALLS:
-        name, what = str(payload.get("name")), describe_call(payload)
-        return Message("tool", what if what == name else f"{name}: {what}", at, tool=name)
-    if kind in OUTPUTS:
-        output = payload.get("output")
-        return Message("result", output.strip() if isinstance(output, str) else str(output), at)
-    return None
-
-
-def event_message(payload: dict[str, Any], at: float | None) -> Message | None:
-    """Return what a person is shown of the end of a turn: only what went wrong."""
-    error = payload.get("error")
-    if payload.get("type") == "turn_aborted":
-        return Message("note", f"the turn was aborted ({payload.get('reason')})", at, failed=True)
-    if payload.get("type") == "task_complete" and isinstance(error, dict):
-        return Message("note", str(error.get("message")), at, failed=True)
-    return None

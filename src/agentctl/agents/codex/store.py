@@ -7,8 +7,9 @@ import os
 from agentctl.agents import base
 from agentctl.agents.activity import Moments
 from agentctl.agents.base import FINISHING, Candidates, new_record
-from agentctl.agents.codex.adapter import ADAPTER, NAME, command_of, lock_of, may_be_client
-from agentctl.agents.codex.calls import runner_of, with_runner
+from agentctl.agents.codex.adapter import ADAPTER, NAME, command_of, is_empty, lock_of, may_be_client
+from agentctl.agents.codex.calls import ASKS, runner_of, with_runner
+from agentctl.agents.codex.parts import goes_before, is_newer_part, newest_part
 from agentctl.agents.codex.rollout import (
     Tail,
     begun_at,
@@ -18,7 +19,6 @@ from agentctl.agents.codex.rollout import (
     ids_of_days,
     is_in_its_place,
     may_be_child,
-    messages_of,
     parent_in,
     read_head,
     read_tail,
@@ -66,10 +66,10 @@ if TYPE_CHECKING:
     from agentctl.agents.codex.open_screens import Screens
     from agentctl.agents.codex.socket import Told
     from agentctl.kernel.processes import Processes
+    from agentctl.model import Question
 
 
 SOCKET = "app-server-control/app-server-control.sock"
-ASKS = "request_user_input"  # a tool that does nothing but ask the person: unanswered, it waits
 TIMED = "7"  # the version of an id that begins with its time
 NAME_LIMIT = 4 * 1024 * 1024
 CLOSED = "and we may not look whether it holds the lock"
@@ -265,7 +265,7 @@ class Store(base.Store):
         self._paths = {}
         for folder, name in self._rollouts():
             if id := thread_of(name):
-                if id not in self._paths or is_in_its_place(folder, name):
+                if id not in self._paths or goes_before(folder, name, self._paths[id]):
                     self._paths[id] = f"{folder}/{name}"
             else:
                 self.reader.note_stray(f"{folder}/{name}")
@@ -279,7 +279,9 @@ class Store(base.Store):
                 else:
                     if found is not None:
                         self._found[f"{folder}/{name}"] = found
-                    if id not in self._paths:
+                    if is_newer_part(name, self._paths.get(id, "")):
+                        self._paths[id] = f"{folder}/{name}"
+                    elif id not in self._paths:
                         other = None if is_in_its_place(folder, name) else self._of_its_day(id)
                         self._paths[id] = other or f"{folder}/{name}"
                     yield id
@@ -315,7 +317,8 @@ class Store(base.Store):
         if (path := self._paths.get(id)) and (path in self._found or os.path.lexists(path)):
             return path
         if (path := self._of_its_day(id)) is not None:
-            return path
+            self._paths[id] = newest_part(self.reader, id, path)
+            return self._paths[id]
         return self._all_rollouts().get(id)
 
     def record(self, id: str, *, tokens: bool = False) -> Record | None:
@@ -402,7 +405,8 @@ class Store(base.Store):
             named = ((thread_of(name), f"{folder}/{name}") for folder, name in self._rollouts())
             self._threads = sorted((thread, path) for thread, path in named if thread)
         end = ended_at(dict(self._threads).get(id), self._tails[id].updated_at if id in self._tails else None)
-        return [thread for thread, path in self._threads if may_be_child(thread, id, end) and self._parent(path) == id]
+        found = (thread for thread, path in self._threads if may_be_child(thread, id, end) and self._parent(path) == id)
+        return list(dict.fromkeys(found))
 
     def _parent(self, path: str) -> str | None:
         if path not in self._parents:
@@ -426,6 +430,8 @@ class Store(base.Store):
         return self._rollout(id)
 
     def messages_in(self, line: bytes) -> Sequence[Message]:
+        from agentctl.agents.codex.messages import messages_of
+
         return messages_of(line)
 
     # What a live process does
@@ -443,7 +449,8 @@ class Store(base.Store):
                 return link._replace(turn=UNKNOWN, reason="starting: it has its thread, and no rollout yet")
             return link._replace(turn=IDLE, reason="it was never prompted: no rollout yet")
         if record.turn in CLOSED_TURNS or record.turn == IDLE:
-            return link._replace(turn=IDLE, reason=FINISHING if one_shot else None)
+            inferred = link.inferred or record.inferred
+            return link._replace(turn=IDLE, reason=FINISHING if one_shot else None, inferred=inferred)
         if record.turn != WORKING:
             return link
         return self._observe_open_turn(link, record, process, processes)
@@ -485,9 +492,8 @@ class Store(base.Store):
             doubt=calls[-1][0],
         )
 
+    def questions(self, link: Link, record: Record | None) -> tuple[Question, ...]:
+        from agentctl.agents.codex.asking import questions
 
-def is_empty(path: str) -> bool:
-    try:
-        return os.stat(path).st_size == 0
-    except OSError:
-        return False
+        pending = self._tails[link.id].pending if link.id in self._tails else ()
+        return questions(link, pending, record.path if record else None, self.reader)

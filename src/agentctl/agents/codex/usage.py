@@ -7,7 +7,7 @@ repeated them, and copied all of a parent's into the file of a fork or a sub-age
 
 from __future__ import annotations
 
-from agentctl.agents.codex.rollout import days_in, from_meta, payload_of
+from agentctl.agents.codex.rollout import days_in, from_meta, payload_of, thread_of
 from agentctl.agents.usage_base import (
     Counted,
     Folder,
@@ -47,19 +47,15 @@ class CodexUsage(Usage):
             found, _ = transcripts(files, folder, TRANSCRIPTS)
             rollouts = []
             for name, stamp in found:
-                if name.startswith("rollout-") and thread_of(name).count("-") == 4:
+                if thread_of(name) is not None:
                     rollouts.append((name, stamp))
                 else:
                     files.note_stray(f"{folder}/{name}")
             if rollouts:
-                yield Folder(folder, rollouts, thread_of)
+                yield Folder(folder, rollouts, lambda name: thread_of(name) or name)
 
     def count(self, source: Source, state: dict[str, Any] | None, tick: Callable[[], None] | None = None) -> Counted:
         return count_lines(source, state, Rollout, tick)
-
-
-def thread_of(name: str) -> str:
-    return name.removesuffix(".jsonl")[-36:]
 
 
 class Rollout(Reader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from agentctl.agents.control_base import Control, new_id, words_for_screen
@@ -24,6 +25,8 @@ class DemoControl(Control):
     """It is started like the real agents, and is sent a prompt through its terminal, or through a mailbox if it has
     none."""
 
+    STORE_ENV = ("XDG_DATA_HOME",)
+
     def start(self, task: Task) -> Recipe:
         if task.permissions not in (None, DEFAULT, BYPASS):
             raise UsageError(f"the demo agent has no mode {task.permissions!r}; it has {DEFAULT} and {BYPASS}")
@@ -40,6 +43,9 @@ class DemoControl(Control):
         if task.interactive:
             return Recipe((*argv, "--interactive", *words_for_screen(NAME, task.prompt)), session_id=id)
         return Recipe((*argv, "-p", "-"), task.prompt.encode(), session_id=id)
+
+    def naming(self, root: str) -> dict[str, str]:
+        return {"XDG_DATA_HOME": os.path.dirname(root)}
 
     def way_to_send(self, held: Held) -> Delivery | None:
         """If nobody can type to it, it has a mailbox while it is idle."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentctl.kernel.processes import Processes
+    from agentctl.model import Question
 
 
 HEAD_LIMIT = 512 * 1024
@@ -179,6 +180,7 @@ class Store(base.Store):
             error=tail.error,
             pending=tail.pending,
             pending_tool=tail.tool,
+            pending_id=tail.asked_id,
             ending=f"it had asked for permission to run: {tail.pending}" if tail.pending else None,
             inferred=tail.inferred,
             path=path,
@@ -217,6 +219,14 @@ class Store(base.Store):
         again = self._link(link.id, file, processes) if file else None
         return again if again is not None and again.key == link.key else link
 
+    def questions(self, link: Link, record: Record | None) -> tuple[Question, ...]:
+        from agentctl.agents.asking import PERMISSION, Call, question_of, vague
+
+        if record is None or record.pending is None:
+            return vague(link, PERMISSION)
+        call = Call(record.pending_id, "bash", {"command": record.pending})
+        return (question_of(call, PERMISSION, link.waiting_for, link),)
+
 
 class Tail(Value):
     turn: str
@@ -229,6 +239,7 @@ class Tail(Value):
     inferred: bool = False
     ended_at: float | None = None
     asked_at: float | None = None
+    asked_id: str | None = None  # of the tool call that it asks about
 
 
 def read_head(path: str) -> tuple[dict[str, Any], str | None]:
@@ -282,8 +293,15 @@ def judge_turn(end: dict[str, Any] | None, question: dict[str, Any] | None, tool
     if end is None:
         runs = bounded.text_or_none((tool or {}).get("command"))  # a result has none
         pending = bounded.text_or_none((question or {}).get("command"))  # an answer has none
-        asked_at = bounded.moment((question or {}).get("at")) if pending else None
-        return Tail(model.WORKING, "its last prompt has no end", pending=pending, tool=runs, asked_at=asked_at)
+        asked = question if question and pending else {}
+        return Tail(
+            model.WORKING,
+            "its last prompt has no end",
+            pending=pending,
+            tool=runs,
+            asked_at=bounded.moment(asked.get("at")),
+            asked_id=bounded.text_or_none(asked.get("id")),
+        )
     result, error, why, refused = (end.get(name) for name in ("result", "error", "reason", "refused"))
     reason = ENDINGS.get(str(result), f"its last turn ended with {result!r}, unknown to us")
     if bounded.text_or_none(why):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 NAME = "opencode"
 
 DATABASE = "opencode.db"
+FOLDER = "opencode"  # in the folder for the data of all programs
 PROGRAMS = ("opencode", ".opencode", "opencode.exe", "opencode-cli")
 
 
@@ -72,7 +73,7 @@ class OpenCode(Agent):
     def roots(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """The folder of its data, or the database that OPENCODE_DB names. It takes a relative XDG_DATA_HOME from its
         directory, and removes `..` from the text of a path."""
-        folder = os.path.join(env.get("XDG_DATA_HOME") or os.path.join(home(env), ".local/share"), "opencode")
+        folder = os.path.join(env.get("XDG_DATA_HOME") or os.path.join(home(env), ".local/share"), FOLDER)
         path = os.path.normpath(os.path.join(folder, env.get("OPENCODE_DB") or DATABASE))
         return (os.path.dirname(path) if os.path.basename(path) == DATABASE else path,)
 

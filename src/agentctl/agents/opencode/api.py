@@ -38,9 +38,18 @@ class Unsure(Exception):
     """The request was sent, and no answer came."""
 
 
+class Request(Value):
+    """What a process asks a person, as it says so itself."""
+
+    session: str
+    words: str
+    given: dict[str, Any]
+
+
 class Answer(Value):
     active: dict[str, str | None]  # the sessions it is busy with; a text = it retries a model call after this error
     waiting: dict[str, str]  # session -> what it asks a person
+    requests: tuple[Request, ...] = ()  # all that it asks
 
 
 def ask(port: int, directory: str, seconds: float = SECONDS, login: str | None = None) -> Answer:
@@ -54,18 +63,19 @@ def ask(port: int, directory: str, seconds: float = SECONDS, login: str | None =
         raise Unanswered(str(error) or type(error).__name__) from error
     if not (isinstance(status, dict) and isinstance(questions, list) and isinstance(permissions, list)):
         raise Unanswered("an answer of another shape")
-    waiting, active = {}, {}
-    for what, requests in ((question_text, questions), (permission_text, permissions)):
-        for request in requests:
-            id = understood(request, "sessionID")
-            waiting[id] = what(request)
+    active: dict[str, str | None] = {}
+    asked = [
+        Request(understood(request, "sessionID"), what(request), request)
+        for what, requests in ((question_text, questions), (permission_text, permissions))
+        for request in requests
+    ]
     for id, state in status.items():
         kind = understood(state, "type")
         if kind not in STATES:
             raise Unanswered(f"a state that is not known: {kind}")
         if kind != "idle":
             active[id] = (text_or_none(state.get("message")) or "an error") if kind == "retry" else None
-    return Answer(active, waiting)
+    return Answer(active, {request.session: request.words for request in asked}, tuple(asked))
 
 
 def understood(value: object, name: str) -> str:

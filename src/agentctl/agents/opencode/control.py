@@ -6,6 +6,7 @@ resumed in its own directory: elsewhere `run` does its turn and never ends.
 
 from __future__ import annotations
 
+import os
 import re
 
 from agentctl.agents.control_base import (
@@ -25,7 +26,7 @@ from agentctl.agents.control_base import (
     value_of,
     whole_lines,
 )
-from agentctl.agents.opencode.adapter import ADAPTER, NAME
+from agentctl.agents.opencode.adapter import ADAPTER, DATABASE, FOLDER, NAME
 from agentctl.agents.recipes import BYPASS, DEFAULT, EDITS, PLAN, Delivery, Held, Recipe, Task, Way
 from agentctl.errors import AgentctlError, Refused, TruthUnavailable, UsageError
 from agentctl.files.bounded import real_path, text_or_none
@@ -58,6 +59,7 @@ LAST = 64  # messages that are looked through for the last prompt: every step of
 
 class OpenCodeControl(Control):
     SECOND_WRITER = True  # nothing is locked: the turns of two processes interleave
+    STORE_ENV = ("XDG_DATA_HOME", "OPENCODE_DB")
 
     def start(self, task: Task) -> Recipe:
         check_mode(NAME, task.permissions, MODES)
@@ -92,6 +94,13 @@ class OpenCodeControl(Control):
             if id := text_or_none(value.get("sessionID")):
                 return id
         return None
+
+    def naming(self, root: str) -> dict[str, str]:
+        """Its data folder, with its accounts, if the store is one by its name; else its database."""
+        folder, name = os.path.split(root)
+        if name == FOLDER:
+            return {"XDG_DATA_HOME": folder}
+        return {"OPENCODE_DB": os.path.join(root, DATABASE) if os.path.isdir(root) else root}
 
     def way_to_stop(self, held: Held) -> Way:
         """A screen ends its turn and writes so on SIGTERM; `run` writes nothing on any signal, and leaves its tools."""

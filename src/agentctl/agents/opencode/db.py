@@ -51,6 +51,8 @@ MESSAGE = SMALLER.format("'$.summary.diffs', '$.system'")
 # It has tokens, or may have had some: what cannot be decoded does not say.
 MAY_COUNT = "(instr(data, '\"tokens\"') or json_valid(data) is not 1)"
 PART = SMALLER.format("'$.state.output', '$.state.attachments', '$.state.metadata.diff', '$.url'")
+NEWER_TABLES = ("session_message", "session_input")
+NOT_READ = "session_id not in (select session_id from message where session_id is not null)"
 
 
 class Unreadable(OSError):
@@ -184,6 +186,17 @@ class Database:
         return [
             Part(moment(created) or 0.0, moment(written) or 0.0, decoded(data) or {}) for created, written, data in rows
         ]
+
+    def has_newer_messages(self, id: str | None = None) -> bool:
+        """Return whether a session without messages (this one, or any) has some in the tables of a newer interface of
+        its agent, which are not read. Tables that cannot be asked may hold some."""
+        found = self._rows("select name from sqlite_master where type = 'table'", ())
+        where, values = ("session_id = ?", (id,)) if id is not None else (NOT_READ, ())
+        queries = (f"select 1 from {table} where {where} limit 1" for table in NEWER_TABLES if table in texts(found))
+        try:
+            return any(self._rows(query, values) for query in queries)
+        except Unreadable:
+            return True
 
     # All that models wrote, in the order in which it was stored
 

@@ -102,6 +102,9 @@ class Folder:
 
     # What is in a session
 
+    def has_newer_messages(self, id: str) -> bool:
+        return False  # no newer version writes these files
+
     def messages(self, row: Row, limit: int) -> list[Message]:
         """Return the newest messages of a session, the newest first."""
         return [self._message(row, name) for name in reversed(self._message_names(row)[-limit:])]

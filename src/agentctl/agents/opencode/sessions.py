@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from agentctl.agents import load_part
-from agentctl.agents.opencode.turn import NEWEST, Row, Turn, prompt_of, read_turn, title_of
+from agentctl.agents.opencode.turn import NEWER_MESSAGES, NEWEST, Row, Tool, Turn, prompt_of, read_turn, title_of
 from agentctl.errors import AgentFault, show_traceback
 from agentctl.files.bounded import read_bytes
-from agentctl.model import SESSIONS, UNKNOWN, WORKING, Evidence, Problem, Record, Value
+from agentctl.model import RECORD, SESSIONS, UNKNOWN, WORKING, Evidence, Problem, Record, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ class Sessions:
         turn = read_turn(messages, source.parts)
         if self._reader.failures > before or (not messages and row.directory is None):
             turn = turn._replace(turn=UNKNOWN, reason="a part of its files is not readable", inferred=False)
+        elif not messages and source.has_newer_messages(row.id):
+            self._reader.note(row.path, NEWER_MESSAGES, RECORD, row.id)
+            turn = turn._replace(turn=UNKNOWN, reason=NEWER_MESSAGES)
         return Reading(row, turn, source)
 
     def begun_since(self, moment: float) -> list[Row]:
@@ -118,6 +121,13 @@ class Sessions:
         reading = self.read(id)
         children = [tool.child for tool in reading.turn.tools if tool.child] if reading and depth else []
         return [id, *(member for child in children for member in self.family(child, depth - 1))]
+
+    def open_tools(self, id: str) -> list[tuple[str, Tool]]:
+        """Return the calls without an end of a session and of the sub-agents that it waits for, each with its
+        session."""
+        readings = [(member, self.read(member)) for member in self.family(id)]
+        turns = [(member, reading.turn) for member, reading in readings if reading is not None]
+        return [(member, tool) for member, turn in turns if turn.turn == WORKING for tool in turn.tools]
 
     def _spent(self, reading: Reading) -> Total | None:
         """Return what a session spent; None, and a problem, if usage.py fails."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from agentctl.agents.opencode.older_log import Hints
     from agentctl.agents.opencode.turn import Row, Tool, Turn
     from agentctl.kernel.processes import Processes
+    from agentctl.model import Question
 
 
 SHARED = ("-shm", "-wal")  # SQLite opens these files of a database for writing even if it only reads
@@ -491,10 +492,9 @@ class Store(base.Store):
 
     def _quiet_tool(self, id: str) -> Tool | None:
         """Return a call that may wait for a person, of this session or of a sub-agent that it waits for."""
-        for member in self._sessions.family(id):
-            reading = self._sessions.read(member)
-            if reading is not None and reading.turn.turn == WORKING:
-                for tool in reading.turn.tools:
-                    if tool.quiet:
-                        return tool
-        return None
+        return next((tool for _, tool in self._sessions.open_tools(id) if tool.quiet), None)
+
+    def questions(self, link: Link, record: Record | None) -> tuple[Question, ...]:
+        from agentctl.agents.opencode.asking import questions
+
+        return questions(link, self._sessions.open_tools(link.id), self._answers.get(link.key))

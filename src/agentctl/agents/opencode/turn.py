@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from agentctl.agents.base import refused_calls
 from agentctl.files.bounded import decode, moment, text_or_none
-from agentctl.model import DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Value
+from agentctl.model import CLOSED_TURNS, DONE, FAILED, IDLE, INTERRUPTED, UNKNOWN, WORKING, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
     AnyMessage: TypeAlias = "Message | StoredMessage"
 
 NEWEST = 6  # messages that are looked at: the last step, its prompt, and a prompt that was queued behind it
+NEWER_MESSAGES = "it has messages in tables of a newer interface of OpenCode, which agentctl does not read"
 ABORTED = "MessageAbortedError"
 MORE_STEPS = ("tool-calls", "unknown")  # a step that ends so is followed by the next one
 # A refusal ends the turn, any other failure of a tool does not; nor does a refusal with a word on what to do instead.
@@ -91,6 +92,7 @@ class Tool(Value):
     begun: float
     quiet: bool = False  # it has reported nothing yet: it works inside the process, or it waits for a person
     child: str | None = None  # the sub-agent that does it
+    given: Mapping[str, Any] = {}
 
 
 class Turn(Value):
@@ -126,6 +128,8 @@ def read_turn(messages: Sequence[AnyMessage], parts: Callable[[str], Sequence[Pa
         if before is not None and before.data and before.data.get("role") == "assistant" and is_open(before.data):
             # The person typed it while the model worked, and it waits for that step; or a kill left that step open.
             tools, prompted = open_tools(parts(before.id)), prompt_time(messages[1:])
+        elif (closed := closed_before(messages, parts)) is not None:
+            return closed
         return found._replace(prompted=prompted, first=first, tools=tools, model=model_of(newest.data.get("model")))
     of_step = parts(newest.id)
     return read_step(newest.data, of_step)._replace(
@@ -135,6 +139,19 @@ def read_turn(messages: Sequence[AnyMessage], parts: Callable[[str], Sequence[Pa
         model=model_of(newest.data),
         written=max([newest.written, *(part.written for part in of_step)]),
     )
+
+
+def closed_before(messages: Sequence[AnyMessage], parts: Callable[[str], Sequence[Part]]) -> Turn | None:
+    """Return the turn that has ended before the newest message, if a program put that one in: most of those are for
+    the next turn only (`noReply`), and nothing stored tells them from those that begin one."""
+    own = parts(messages[0].id) if len(messages) > 1 and not is_prompt(messages[1]) else ()
+    if not own or not all(part.data.get("synthetic") for part in own):
+        return None
+    before = read_turn(messages[1:], parts)
+    if before.turn not in CLOSED_TURNS:
+        return None
+    why = f"{before.reason}; a program put a message in behind it, which need not begin a turn"
+    return before._replace(reason=why, inferred=True, begun=messages[0].created, written=messages[0].written)
 
 
 def prompt_time(messages: Sequence[AnyMessage]) -> float:
@@ -195,6 +212,7 @@ def open_tools(parts: Sequence[Part]) -> tuple[Tool, ...]:
                 part.created,
                 quiet=model_ran and state.get("status") == "running" and metadata is None,
                 child=text_or_none(metadata.get("sessionId")) if isinstance(metadata, dict) else None,
+                given=given if isinstance(given := state.get("input"), dict) else {},
             )
         )
     return tuple(found)

@@ -10,7 +10,7 @@ import os
 from agentctl.agents.opencode.db import Database
 from agentctl.agents.opencode.json_store import Folder
 from agentctl.agents.opencode.sessions import Sessions, check_root
-from agentctl.agents.opencode.turn import model_of
+from agentctl.agents.opencode.turn import NEWER_MESSAGES, model_of
 from agentctl.agents.usage_base import (
     GARBLED,
     OPEN,
@@ -150,9 +150,14 @@ def count_database(source: Source, state: dict[str, Any] | None, tick: Callable[
                 still_open.append(message.id)
         facts = {id: Facts(row.parent, row.directory) for id, row in rows.items() if row is not None}
         where = {"place": place, "open": still_open, "odd": odd}
-        return Counted([*spent], facts, where, after == 0, GARBLED if garbled or odd else None)
+        return Counted([*spent], facts, where, after == 0, GARBLED if garbled or odd else unread_in(database))
     finally:
         database.close()
+
+
+def unread_in(database: Database) -> str | None:
+    """Return why what sessions spent may be elsewhere in this database."""
+    return NEWER_MESSAGES if database.has_newer_messages() else None
 
 
 def is_unfinished(message: Message) -> bool:
@@ -189,7 +194,8 @@ def of_session(source: Database | Folder, row: Row) -> tuple[Total, str | None]:
     calls = (of_message(row, message, older=older) for message in messages)
     counted = Counted([call for call in calls if call is not None], {}, {}, True)
     garbled = not older and any(message.data is None for message in messages)  # of a file, its reader tells
-    return total_of(counted).get(row.id, Total(None, None)), GARBLED if garbled else None
+    unread = NEWER_MESSAGES if not messages and source.has_newer_messages(row.id) else None
+    return total_of(counted).get(row.id, Total(None, None)), GARBLED if garbled else unread
 
 
 def of_message(row: Row, message: Message, *, older: bool = False) -> Spent | None:
