@@ -79,8 +79,8 @@ def rewrite(path: str, value: dict[str, Any]) -> None:
 def rewrite_in_halves(path: str, value: dict[str, Any], pause: float) -> float:
     """As a write that the kernel split would look: for `pause` seconds only the first half. How long it really was."""
     data = compact(value)
+    began = time.monotonic()  # before the file is empty: the kernel may hold us up right after it truncated the file
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-    began = time.monotonic()
     os.write(fd, data[: len(data) // 2])
     time.sleep(pause)
     os.write(fd, data[len(data) // 2 :])
