@@ -59,7 +59,9 @@ class Handle:
 
     def has_ended(self, seconds: float = 0.0) -> bool:
         """Also true of a zombie; not of one whose other threads go on."""
-        return bool(select.select([self.pidfd], [], [], seconds)[0])
+        ready = select.poll()  # not select(): a long soak has more than 1024 descriptors
+        ready.register(self.pidfd, select.POLLIN)
+        return bool(ready.poll(seconds * 1000))
 
     def wait(self, seconds: float = TIMEOUT) -> None:
         """Until it has ended, and no longer than that."""
